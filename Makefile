@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench reference golden soak lock clean
+.PHONY: help setup run quick test check format bench reference golden soak lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,6 +28,11 @@ $(READY): pyproject.toml constraints.txt
 
 run: $(READY) ## Run a platform, three regions and their nodes on this machine, until Ctrl-C
 	@exec $(BIN)/holdfast dev $(ARGS)
+
+quick: $(READY) ## Lint, and the tests of the core, the ports' contracts and the architecture: under a minute
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/pytest -n 2 --dist loadfile --quiet tests/core tests/contract tests/architecture $(ARGS)
 
 test: $(READY) ## Run every test except the soak tests
 	$(BIN)/pytest -n 2 --dist loadfile --durations=10 $(ARGS)

@@ -1,8 +1,8 @@
 """Holdfast, a distributed scheduler control plane.
 
-*Hold*: no forbidden state becomes true. *Fast*: eligible work keeps moving, locally, while other parts of the
-world are slow or gone. The one idea behind the layout: everything that decides is a pure function, and what
-has been decided is a log.
+The name: *hold*, no forbidden state becomes true; *fast*, eligible work keeps moving, locally, while other parts of the
+system are slow or unreachable. The layout follows one idea: every decision is a pure function, and the decisions are a
+log.
 
 Imports point one way, from the top of this map to the bottom; `make check` fails on one that does not.
 
@@ -17,12 +17,12 @@ Imports point one way, from the top of this map to the bottom; `make check` fail
     stores      engines of the store port
     observe     metric catalog, exporter, log output
     replay      recordings of logs, refolded and compared
-    host        the shells around the core: ports, storage, leader, ledger, streams, controllers, scheduler, link
+    host        the code around the core: ports, storage, leader, ledger, streams, controllers, scheduler, link
     core        pure: no I/O, no clock, no randomness
-      scheduling, reconcilers, agent   what proposes
+      scheduling, reconcilers, agent   senders of proposals, commands and reports
       platform, region                 the two ledgers
-      ledger                           what both ledgers share
-      model                            what exists
+      ledger                           the common part of both ledgers
+      model                            structs of the domain
     examples    the workloads of the example platform; imports nothing of Holdfast
 """
 

@@ -74,6 +74,6 @@ def test_a_port_that_somebody_has_is_named() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", port + 1))
         other.listen()
-        with pytest.raises(CannotStart, match=f"port {port + 1} is taken") as failed:
+        with pytest.raises(CannotStart, match=f"port {port + 1} is in use") as failed:
             check_ports_free((port, port + 1))
     assert failed.value.code is StartFault.PORT

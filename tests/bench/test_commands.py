@@ -208,7 +208,7 @@ def test_a_part_keeps_what_it_had_found_before_it_failed() -> None:
     assert [one.name for one in found.results] == ["first"]
     assert [one.name for one in found.failures] == ["second", "third"]
     assert found.failures[0].why.startswith("FileNotFoundError: ")
-    assert found.failures[1].why == "it was not measured"
+    assert found.failures[1].why == "not measured"
 
 
 def test_the_reason_of_an_inner_part_is_the_one_that_counts() -> None:

@@ -182,7 +182,7 @@ def test_a_token_is_not_sent_to_another_machine_over_plain_http_unless_somebody_
     HEARD.clear()
     refused = run(*way, "get", "workloads", HOLDFAST_SERVER=elsewhere, HOLDFAST_TOKEN="hf_a_b")
     assert (refused.returncode, refused.stdout, HEARD) == (CliExitCode.USAGE, "", [])
-    assert refused.stderr.startswith(f"error: nothing was sent: {elsewhere} is plain http and not on this machine")
+    assert refused.stderr.startswith(f"error: nothing was sent: {elsewhere} is plain http beyond this machine")
     assert "--insecure" in refused.stderr
     assert "hf_a_b" not in refused.stderr
     done = run(*way, "get", "workloads", "--insecure", HOLDFAST_SERVER=elsewhere, HOLDFAST_TOKEN="hf_a_b")
@@ -268,7 +268,7 @@ def test_our_own_mistake_is_told_without_a_stack_trace(shop: CommandLine, monkey
     monkeypatch.setattr(listing, "object_label", lambda document: 1 / 0)
     done = shop("get", "workloads", "-o", "name")
     assert done.exit_code == CliExitCode.UNKNOWN
-    assert done.stderr.startswith("error: a mistake in holdfast: ZeroDivisionError")
+    assert done.stderr.startswith("error: internal error: ZeroDivisionError")
     assert "Traceback" not in done.stderr
     assert "Traceback" in shop("get", "workloads", "-o", "name", "-vv").stderr
 

@@ -319,7 +319,7 @@ def test_a_region_hears_of_people_and_is_reached_through_the_platform_until_it_i
         await two.world.until(lambda: region.state.tokens.get(token) is not None)
         oncall = await two.at(region, token=token)
         assert (await oncall.whoami())["principal"] == "person/oncall"
-        assert (await oncall.status())["platform"]["trouble"] == ""
+        assert (await oncall.status())["platform"]["degradedReason"] == ""
         there = two.client.region("eu")
         with pytest.raises(UnavailableError) as nowhere:
             await (await two.at(two.first, patience_ms=300)).region("eu").status()
@@ -333,7 +333,7 @@ def test_a_region_hears_of_people_and_is_reached_through_the_platform_until_it_i
             await hasty.region("eu").list("nodes")
         problem = dark.value.problem
         assert (problem.code, problem.status, problem.facts["region"]) == ("region-unreachable", 502, "eu")
-        assert "region eu is unreachable, last heard at 20" in problem.detail
+        assert "region eu is unreachable, last contact at 20" in problem.detail
 
     tell(story)
 
@@ -342,14 +342,14 @@ def test_status_says_how_old_a_regions_word_and_summary_are_and_how_far_it_is_be
     async def story(two: Two) -> None:
         await two.first.submit(OPERATOR, p.Put(a_region("eu", "EU")), key="eu")
         (before,) = (await two.client.status())["regions"]
-        assert (before["summaryMsAgo"], before["behind"], before["heardMsAgo"]) == (None, None, None)
+        assert (before["summaryMsAgo"], before["behind"], before["lastContactMsAgo"]) == (None, None, None)
         await two.knows("region/eu")
         await two.world.region("eu", two.first, two.second)
         status = two.first.state.regions
         await two.world.until(lambda: "eu" in two.first.state.summaries and status["eu"].status.cursor > 0)
         (after,) = (await (await two.at(two.first)).status())["regions"]
         assert 0 <= after["summaryMsAgo"] < 10_000
-        assert 0 <= after["heardMsAgo"] < 10_000
+        assert 0 <= after["lastContactMsAgo"] < 10_000
         assert 0 <= after["behind"] <= two.first.state.info.seq
 
     tell(story)

@@ -41,7 +41,7 @@ async def test_a_chunk_can_be_put_again(opening: Opening) -> None:
 async def test_a_chunk_that_is_not_there_is_named(opening: Opening) -> None:
     async with opening() as store:
         await store.put_manifest(7, b"")
-        with pytest.raises(StoreCorrupt, match="chunk gone of snapshot 7 is not there\nhint: load the snapshot before"):
+        with pytest.raises(StoreCorrupt, match="chunk gone of snapshot 7 is missing\nhint: load the snapshot before"):
             await store.get_chunk(7, "gone")
 
 

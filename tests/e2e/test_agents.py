@@ -259,7 +259,7 @@ def test_a_port_that_another_process_of_the_machine_has_is_named_and_taken_once_
             other.bind(("127.0.0.1", port))
             other.listen()
         nodes.run("crowded", node="n4")
-        nodes.until_said("crowded", "cannot-start", "is taken by another process")
+        nodes.until_said("crowded", "cannot-start", "is in use by another process")
     nodes.until_serving("crowded")
 
 

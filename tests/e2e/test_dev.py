@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.wiring.dev.cluster import TRY
+from holdfast.wiring.dev.cluster import TRY, TRY_WITH_EXAMPLE
 from holdfast.wiring.dev.data_folder import NODES, REGIONS, ReadyFile, read_ready_file, token_file
 from tests.support.processes.real_cluster import CHECKOUT, free_ports
 
@@ -151,7 +151,7 @@ def test_it_says_where_it_listens_and_what_to_try_and_all_of_that_works(dev: Dev
     dev.until_said("Ctrl-C stops all of it.")
     text = dev.text()
     assert [dev.url("", part) in text for part in PARTS] == [True] * 4
-    for words in TRY:
+    for words in (*TRY, *TRY_WITH_EXAMPLE):
         assert words in text
         done = dev.holdfast(*words.split())
         assert done.returncode == 0, f"{words}: {done.stderr}\n{dev.all_logs()}"
@@ -193,7 +193,7 @@ def test_declared_nodes_that_are_killed_come_back_as_the_same_nodes_and_play_the
     before, placed = dev.ready(NODES), until_bound(dev)
     nodes = [one["metadata"]["uid"] for one in dev.get("/v1/nodes", "us-east")["items"]]
     os.kill(before.pid, signal.SIGKILL)
-    dev.until_said("nodes was ended by SIGKILL; it comes back")
+    dev.until_said("nodes was ended by SIGKILL; it restarts")
     while dev.ready(NODES).pid == before.pid:
         time.sleep(0.02)
     assert [one["metadata"]["uid"] for one in dev.get("/v1/nodes", "us-east")["items"]] == nodes
@@ -219,7 +219,7 @@ def test_a_second_one_on_the_same_folder_is_refused(dev: Dev) -> None:
 def test_a_part_that_is_killed_comes_back_and_serves_the_same_log(dev: Dev, part: str) -> None:
     before = dev.ready(part)
     os.kill(before.pid, signal.SIGKILL)
-    dev.until_said(f"{part} was ended by SIGKILL; it comes back")
+    dev.until_said(f"{part} was ended by SIGKILL; it restarts")
     while (after := dev.ready(part)).pid == before.pid:
         time.sleep(0.02)
     assert after.log_id == before.log_id

@@ -102,7 +102,7 @@ def test_an_agent_that_is_killed_comes_back_and_what_it_runs_goes_on(dev: Dev) -
     before, agent = processes(dev), read_ready_file(dev.data / NODES / "us-east-1")
     assert agent is not None
     os.kill(agent.pid, signal.SIGKILL)
-    dev.until_said("us-east-1 was ended by SIGKILL; it comes back")
+    dev.until_said("us-east-1 was ended by SIGKILL; it restarts")
     until(
         lambda: (found := read_ready_file(dev.data / NODES / "us-east-1")) is not None and found.pid != agent.pid, dev
     )

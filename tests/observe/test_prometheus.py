@@ -18,7 +18,7 @@ def test_every_number_is_told_with_its_kind_its_meaning_and_its_labels() -> None
     metrics.count("scheduler_refused", code="apart")
     metrics.gauge("mirror_streams", 3)
     assert render_metrics(metrics).splitlines() == [
-        "# HELP holdfast_mirror_streams mirrors that this server tells its log",
+        "# HELP holdfast_mirror_streams mirrors that this server streams its log to",
         "# TYPE holdfast_mirror_streams gauge",
         "holdfast_mirror_streams 3",
         "# HELP holdfast_scheduler_refused slots of proposals that the ledger refused",

@@ -325,7 +325,7 @@ def test_the_first_event_in_which_two_runs_differ_is_named_with_both_sides() -> 
 def test_a_command_that_only_one_run_has_is_named() -> None:
     found = compare(of_region(a_log("a", "b")), of_region(a_log("a")), ("here", "there"))
     assert found is not None
-    assert (format_revision(found.revision), found.detail) == ("2.1", ("this command is there only here",))
+    assert (format_revision(found.revision), found.detail) == ("2.1", ("this command is present only in: here",))
 
 
 def test_a_log_that_goes_on_in_one_run_only_is_named() -> None:
@@ -334,7 +334,7 @@ def test_a_log_that_goes_on_in_one_run_only_is_named() -> None:
     found = compare(of_region(log), of_region(longer))
     assert found is not None
     assert (format_revision(found.revision), found.event) == ("3.0", "override-opened")
-    assert found.detail == ("the log goes on only now",)
+    assert found.detail == ("the log continues only in: now",)
 
 
 def test_evidence_that_differs_is_named() -> None:
@@ -345,7 +345,7 @@ def test_evidence_that_differs_is_named() -> None:
     found = compare(of_region(one), of_region(other))
     assert found is not None
     assert found.seq == 3
-    assert found.detail[0] == "only in what was kept beside its records:"
+    assert found.detail[0] == "only in the evidence of its records:"
 
 
 def test_an_event_that_did_something_else_in_the_other_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,7 +375,7 @@ def test_runs_of_other_seeds_are_not_compared() -> None:
     found = compare(r.Recording(RUN, ledgers), r.Recording(replace(RUN, text=RUN.text + "then a crash\n"), ledgers))
     assert found is not None
     assert found.detail == (
-        "line 2 of the scenario quiet is another one:", "recorded: its end", "now: then a crash",
+        "line 2 of the scenario quiet differs:", "recorded: its end", "now: then a crash",
     )  # fmt: skip
 
 
@@ -392,7 +392,7 @@ def test_a_ledger_that_only_one_run_has_and_one_that_begins_elsewhere_are_named(
     ledger, trimmed = recorded(bench.log), run(a_trimmed_recording(bench))
     found = compare(r.Recording(RUN, (ledger, trimmed)), r.Recording(RUN, (ledger,)))
     assert found is not None
-    assert (found.ledger, found.detail) == ("region/trimmed", ("there is such a ledger only recorded",))
+    assert (found.ledger, found.detail) == ("region/trimmed", ("this ledger is present only in: recorded",))
     found = compare(r.Recording(RUN, (ledger,)), r.Recording(RUN, (replace(trimmed, name="region/eu"),)))
     assert found is not None
     assert "from the snapshot after batch 20" in found.detail[1]

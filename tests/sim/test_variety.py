@@ -134,7 +134,7 @@ def test_a_region_that_has_two_schedulers_has_no_third() -> None:
 
 
 def test_an_oddity_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(scenario.InvalidScenario, match="rule of workloads"):
+    with pytest.raises(scenario.InvalidScenario, match="workload rule"):
         scenario.parse("{name: x, says: x, variety: {rules: {far: 10}}}", "x")
 
 

@@ -82,4 +82,4 @@ def names(violations: list[Violation]) -> list[str]:
 
 def told(violations: list[Violation]) -> list[str]:
     """Those of which it is known, not only that a row was missing on the way."""
-    return names([one for one in violations if not one.detail.startswith("cannot be told")])
+    return names([one for one in violations if not one.detail.startswith("cannot be checked")])

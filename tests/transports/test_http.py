@@ -244,9 +244,9 @@ async def test_a_certificate_for_another_host_is_unreachable(authority: Authorit
 @in_a_loop
 async def test_why_a_peer_is_not_believed_is_told_in_words(authority: Authority, strangers: Authority) -> None:
     async with serving(strangers.server()) as served:
-        with pytest.raises(Unreachable, match=r": its certificate is not believed: [a-z -]+$"):
+        with pytest.raises(Unreachable, match=r": its certificate is not trusted: [a-z -]+$"):
             await asked(served, HELLO, authority.client())
-        with pytest.raises(Unreachable, match=r": its certificate is not believed: [a-z -]+$"):
+        with pytest.raises(Unreachable, match=r": its certificate is not trusted: [a-z -]+$"):
             await aside(lambda: BlockingHttpTransport(authority.client()).call(served.address, HELLO, 30_000))
     with pytest.raises(Unreachable, match=r"refused|Connect call failed") as told:
         await asked(served, HELLO, authority.client())
@@ -636,7 +636,7 @@ async def test_plain_http_beyond_loopback_is_refused_before_a_connection_is_made
             aside(lambda: plain.call(elsewhere, HELLO, 30_000)),
             aside(lambda: list(plain.stream(elsewhere, HELLO, 30_000))),
         ):
-            with pytest.raises(Unreachable, match="plain http and not on this machine"):
+            with pytest.raises(Unreachable, match="plain http beyond this machine"):
                 await refused
         assert (served.asked, len(connections)) == ([], 0)
         insisting = HttpTransport(SystemClock(), insecure=True)

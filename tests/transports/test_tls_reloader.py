@@ -192,7 +192,7 @@ def test_bad_files_leave_the_last_good_ones_and_are_warned_of_once(
     with caplog.at_level(logging.WARNING):
         assert looked.look(5)
     assert [record.getMessage().split()[0] for record in caplog.records] == ["certificates-not-read"]
-    assert "are not good" in looked.files.last_error()
+    assert "are not valid" in looked.files.last_error()
     made.files("server", SERVER)
     assert not looked.look()
     assert looked.files.last_error() == ""
@@ -204,7 +204,7 @@ def test_a_certificate_that_has_ended_does_not_take_the_place_of_one_that_has_no
     looked.now += 10 * DAY_MS
     made.files("server", CertificateOptions(hosts=("127.0.0.1",), life=timedelta(days=5)))
     assert looked.look(5)
-    assert "are not good" in looked.files.last_error()
+    assert "are not valid" in looked.files.last_error()
 
 
 def test_a_key_and_its_certificate_may_be_replaced_one_after_the_other(
@@ -232,7 +232,7 @@ def test_that_a_certificate_ends_is_said_two_weeks_before_and_once_a_day(
         assert (caplog.records, looked.files.last_error()) == ([], "")
         looked.now += 2 * DAY_MS
         looked.look(10)
-        assert looked.files.last_error() == "the certificate ends in 13 days"
+        assert looked.files.last_error() == "the certificate expires in 13 days"
         looked.now += DAY_MS
         looked.look(10)
         looked.now += 13 * DAY_MS
@@ -240,7 +240,7 @@ def test_that_a_certificate_ends_is_said_two_weeks_before_and_once_a_day(
     said = [record.getMessage() for record in caplog.records]
     assert [line.split()[0] for line in said] == ["certificate-ends"] * 3
     assert "days=13" in said[0]
-    assert looked.files.last_error() == "the certificate has ended"
+    assert looked.files.last_error() == "the certificate has expired"
 
 
 def test_a_key_that_every_user_can_read_is_warned_of_until_it_is_closed(

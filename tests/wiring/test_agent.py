@@ -86,8 +86,8 @@ async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         ({"tenant_users": (0, 100_000)}, "no range of users from 10000 on"),
         ({"tenant_users": (300_000, 200_000)}, "no range of users"),
         ({"tenant_users": (200_000, 2**32 - 1)}, "no range of users"),
-        ({"users": (("shop", "root"),)}, "runs as root"),
-        ({"users": (("shop", "www"), ("shop", "0"))}, "runs as root"),
+        ({"users": (("shop", "root"),)}, "run as root"),
+        ({"users": (("shop", "www"), ("shop", "0"))}, "run as root"),
     ],
     ids=str,
 )
@@ -104,7 +104,7 @@ def test_a_root_agent_in_a_container_with_too_few_users_is_told_which_to_use(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(agent, "missing_here", lambda numbers: numbers[1] >= 65_536)
     [said] = agent.invalid_node_options(agent.NodeOptions(data=tmp_path))
-    assert said.endswith("there are no such users in this container; say --tenant-users 40000-59999")
+    assert said.endswith("there are no such users in this container; use --tenant-users 40000-59999")
     assert list(agent.invalid_node_options(agent.NodeOptions(data=tmp_path, tenant_users=(40_000, 59_999)))) == []
 
 

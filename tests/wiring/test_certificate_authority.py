@@ -119,7 +119,7 @@ def test_a_server_is_believed_for_its_own_hosts_alone(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({}, "for whom is it?"),
+        ({}, "no host or principal is given;"),
         ({"hosts": ("*.example",)}, "stands for many hosts"),
         ({"hosts": ("a.*.example",), "wildcard": True}, "is no name or address of a host"),
         ({"hosts": ("http://a",)}, "is no name or address of a host"),
@@ -127,14 +127,14 @@ def test_a_server_is_believed_for_its_own_hosts_alone(folder: Path) -> None:
         ({"hosts": ("a b",)}, "is no name or address of a host"),
         ({"hosts": ("fe80::1%eth0",)}, "is no name or address of a host"),
         ({"principal": "agent/*"}, "stands for every agent"),
-        ({"principal": "region/eu"}, "speaks for its whole region"),
-        ({"principal": "region/eu/s1", "server_principal": True}, "is a server, which proves itself"),
-        ({"principal": "platform/s1", "server_principal": True}, "is a server, which proves itself"),
-        ({"principal": "root"}, "is no principal"),
-        ({"principal": "person/A B"}, "is no principal"),
-        ({"principal": "person/a\nb"}, "is no principal"),
-        ({"principal": "person/a", "life": LIFE_LONGEST + timedelta(days=1)}, "398 days at most"),
-        ({"principal": "person/a", "life": timedelta()}, "398 days at most"),
+        ({"principal": "region/eu"}, "acts for its region"),
+        ({"principal": "region/eu/s1", "server_principal": True}, "is a server, which authenticates"),
+        ({"principal": "platform/s1", "server_principal": True}, "is a server, which authenticates"),
+        ({"principal": "root"}, "is not a principal"),
+        ({"principal": "person/A B"}, "is not a principal"),
+        ({"principal": "person/a\nb"}, "is not a principal"),
+        ({"principal": "person/a", "life": LIFE_LONGEST + timedelta(days=1)}, "at most 398 days"),
+        ({"principal": "person/a", "life": timedelta()}, "at most 398 days"),
     ],
 )
 def test_what_is_not_plainly_meant_is_not_signed(folder: Path, said: dict[str, Any], why: str) -> None:
@@ -163,7 +163,7 @@ def test_nothing_is_replaced_unless_that_is_said(folder: Path) -> None:
     assert again.certificate.read_bytes() != first
     with pytest.raises(NotIssued, match="is there already"):
         new_authority(folder / "ca", "ours", AUTHORITY_LIFE, NOW)
-    with pytest.raises(NotIssued, match="say another --name"):
+    with pytest.raises(NotIssued, match="use another --name"):
         issue(folder / "ca", folder / "ca", "authority", CertificateOptions(principal="agent/n1"), NOW, force=True)
 
 
@@ -171,7 +171,7 @@ def test_a_certificate_ends_no_later_than_its_authority(folder: Path) -> None:
     new_authority(folder / "ca", "short", timedelta(days=5), NOW, force=True)
     facts = certificate_facts(signed(folder, principal="agent/n1").certificate.read_bytes())
     assert facts.ends == NOW + timedelta(days=5)
-    with pytest.raises(NotIssued, match="has ended"):
+    with pytest.raises(NotIssued, match="expired on"):
         issue(folder / "ca", folder, "two", CertificateOptions(principal="agent/n1"), NOW + timedelta(days=5))
 
 
@@ -180,7 +180,7 @@ def test_a_key_that_others_can_read_and_what_is_no_authority_are_told(folder: Pa
     with pytest.raises(NotIssued, match="holdfast certificate authority --out"):
         issue(folder / "none", folder, "one", CertificateOptions(principal="agent/n1"), NOW)
     key.chmod(0o644)
-    with pytest.raises(NotIssued, match="others may read it"):
+    with pytest.raises(NotIssued, match="other users may read it"):
         signed(folder, principal="agent/n1")
     key.chmod(0o600)
     other = new_authority(folder / "other", "other", AUTHORITY_LIFE, NOW)

@@ -35,16 +35,16 @@ def test_the_least_that_must_be_said_is_enough() -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({"servers": ()}, "say --server URL"),
+        ({"servers": ()}, "use --server with the URL"),
         ({"servers": ("127.0.0.1:7400",)}, "is no URL"),
         ({"servers": ("http://hf.example:7400",)}, "the token would travel in the clear"),
         ({"name": ""}, "is no name for a scheduler"),
         ({"name": "*"}, "is no name for a scheduler"),
-        ({"token_file": ""}, "nothing shows that this is scheduler/far"),
-        ({"tls_certificate": "c"}, "only good together"),
-        ({"listen": "7480"}, "is no address and port; say 127.0.0.1:7480"),
-        ({"listen": "0.0.0.0:7480"}, "can be reached from elsewhere, and whoever asks is told"),
-        ({"listen": "hf.example:7480", "tls_trust": "t"}, "can be reached from elsewhere"),
+        ({"token_file": ""}, "there is no credential for scheduler/far"),
+        ({"tls_certificate": "c"}, "only valid together"),
+        ({"listen": "7480"}, "is no address and port; use one such as 127.0.0.1:7480"),
+        ({"listen": "0.0.0.0:7480"}, "is reachable from other machines, and is open to all"),
+        ({"listen": "hf.example:7480", "tls_trust": "t"}, "is reachable from other machines"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_way_out(said: dict[str, Any], why: str) -> None:
@@ -85,7 +85,7 @@ def test_certificates_that_are_not_there_are_named(tmp_path: Path, capsys: pytes
     write_private(tmp_path / "token", f"hf_far_{'x' * 43}\n")
     wish = a_wish(token_file=str(tmp_path / "token"), tls_trust=str(tmp_path / "none.pem"))
     assert ended(wish, 5) is ExitCode.CANNOT_START
-    assert "the certificates are not good" in capsys.readouterr().err
+    assert "the certificates are not valid" in capsys.readouterr().err
 
 
 def test_while_its_region_is_not_there_it_waits_and_ends_when_it_is_asked_to(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_a_store_in_memory_is_warned_of_at_the_start(tmp_path: Path, caplog: pyt
         assert "store-in-memory" not in caplog.text
         lived(settings(tmp_path, store="memory:"))
     assert "store-in-memory" in caplog.text
-    assert "why=everything is gone when this process ends" in caplog.text
+    assert "why=all data is lost when this process ends" in caplog.text
 
 
 @pytest.mark.parametrize("insecure", [False, True])
@@ -242,7 +242,7 @@ def test_status_tells_that_a_server_is_insecure(tmp_path: Path, insecure: bool) 
     async def story() -> None:
         found = await asyncio.to_thread(warnings_in_status, one)
         assert [line for line in found if "insecure" in line] == [
-            f"{one.name} was told to be insecure: {INSECURE}" for _ in range(insecure)
+            f"{one.name} runs with --insecure: {INSECURE}" for _ in range(insecure)
         ]
 
     assert lived(one, story())[0] is ExitCode.ASKED
@@ -257,7 +257,7 @@ def test_status_tells_that_the_certificate_ends_soon(tmp_path: Path) -> None:
 
     async def story() -> None:
         found = await asyncio.to_thread(warnings_in_status, one, TlsConfig(authorities=one.tls_trust))
-        assert found == [f"{one.name}: the certificate ends in 4 days"]
+        assert found == [f"{one.name}: the certificate expires in 4 days"]
 
     assert lived(one, story())[0] is ExitCode.ASKED
 
@@ -270,7 +270,7 @@ def test_a_certificate_that_is_not_there_is_named(tmp_path: Path, capsys: pytest
 def test_a_certificate_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "none.pem").write_text("no certificate", encoding="utf-8")
     said = refused(settings(tmp_path, tls_certificate="none.pem", tls_key="none.pem"), capsys)
-    assert "the certificates are not good" in said
+    assert "the certificates are not valid" in said
 
 
 def test_the_limits_of_the_settings_are_those_of_the_api(tmp_path: Path) -> None:

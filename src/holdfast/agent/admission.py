@@ -1,4 +1,6 @@
-"""What the agent refuses, and when: remembered by slot, since a slot that is placed here again has another binding."""
+"""The agent's admission: which bindings it refuses, and when it reports that. Refusals are counted by slot, since a
+slot that is placed here again has another binding.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +16,25 @@ from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.structs import SlotKey
 from holdfast.core.region.commands import RegisterNode
 
-#: Of so many slots it is known how often they were refused; the oldest are forgotten.
+#: Largest number of slots whose refusals are counted; the oldest counts are discarded.
 KNOWN_MAX = 1_000
 
 
 class BindingAdmission:
-    """Of one node, over all sessions of its agent."""
+    """The admission of one node, across all sessions of its agent."""
 
     def __init__(self, node: RegisterNode, drivers: Collection[DriverKind]) -> None:
-        #: What the node is, with what its driver can enforce once that is known.
+        #: The node's registration, with the capabilities of its driver once they are known.
         self.node = node
         self._drivers = drivers
         self._times: OrderedDict[SlotKey, int] = OrderedDict()
-        #: By binding: why, and from when on that is said.
+        #: By binding: the reason, and the time from which it is reported.
         self._refused: dict[RunKey, tuple[str, int]] = {}
 
     def of(
         self, bound: Iterable[BoundSlot], templates: Mapping[str, Template], now: int
     ) -> Mapping[RunKey, tuple[str, int]]:
-        """Those of these bindings that the node does not take."""
+        """Return the bindings that the node refuses, each with its reason and the time from which it is reported."""
         found: dict[RunKey, tuple[str, int]] = {}
         bound = list(bound)
         there, is_single = tenants_begun(bound, self.node), takes_one_tenant(self.node)
@@ -49,7 +51,7 @@ class BindingAdmission:
         return found
 
     def _count(self, slot: SlotKey) -> int:
-        """How often it was refused before; from now on once more."""
+        """Return the number of earlier refusals of this slot, and count one more."""
         times = self._times.pop(slot, 0)
         self._times[slot] = times + 1
         if len(self._times) > KNOWN_MAX:

@@ -1,12 +1,12 @@
-"""An agent: one life after another at its region, in each of which it makes true what is bound to its node.
+"""The agent of one node: one session after another at its region, in each of which it runs what is bound to its node.
 
-    open a session ──▶ register the node ──▶ heartbeats: until when leased work may live
-                                         ──▶ the stream: what stands here
-                                         ──▶ plan, do, tell ──▶ again whenever something changed
-                                         ──▶ how the node fares
-    the session is over ──▶ what runs goes on ──▶ another session
+    open a session ──▶ register the node ──▶ heartbeats: extend the lease of leased work
+                                         ──▶ the stream: what is bound here
+                                         ──▶ plan, start and stop, report ──▶ again after each change
+                                         ──▶ node load
+    the session ends ──▶ runs go on ──▶ another session
 
-What it started outlives it: guards hold it, and its next life adopts it.
+Runs outlive the agent: their guards supervise them, and the next agent process adopts them.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from holdfast.host.runtime.clock_event import ClockEvent
 from holdfast.host.runtime.deadlines import run_until_first
 from holdfast.host.runtime.telemetry import Logger, Metrics
 
-#: An agent that its region does not take asks again after so long: a person has to do something first.
+#: An agent that its region refuses retries after this time: an operator has to act first.
 REJECTED_RETRY_MS = 2_000
-#: One that may speak, and whose node is not taken, is silent for so long: longer than a lease and the fence. Each
-#: session begins the fence of what stands there anew, and nobody could replace it.
+#: If the region refuses the node, the agent stays without a session this long: longer than a lease and the fence. Each
+#: new session would restart the fence and delay a replacement.
 NOT_REGISTERED_RETRY_MS = 60_000
-#: Why nobody hears it is told after so long: what passes sooner is not worth a word.
+#: The reason for a missing connection is logged after this time; shorter interruptions are not logged.
 WARN_EVERY_MS = 5_000
 
 
 class AgentSuperseded(Exception):
-    """Another agent speaks for this node: this one must not go on."""
+    """Another agent has a session for this node: this one must stop."""
 
 
 class Agent:
@@ -66,7 +66,7 @@ class Agent:
         faring: NodeLoadSource | None = None,
         times: AgentLeaseTimes | None = None,
     ) -> None:
-        #: The region's numbers that it acts by, and what it says of its node by them.
+        #: The region's durations, which decide the `overrun` that the node registers with.
         self._times = times or AgentLeaseTimes()
         self._node = replace(node, overrun=driver.keep(self._times.now))
         self._retold = asyncio.Event()
@@ -76,20 +76,20 @@ class Agent:
         self._terms = terms
         self._clock = clock
         self._metrics = metrics
-        #: How the node fares; None: it is not told.
+        #: The source of the node load; None: it is not reported.
         self._load_source = faring
         self._refusing = BindingAdmission(node, driver.kinds)
         self._logger = Logger("agent", node=node.name)
         self._wake = ClockEvent()
         self._probing = ProbeManager(asking, clock, metrics, self._wake.set)
-        #: What is being started. It outlives the session that began it: a driver sees starts to their end.
+        #: Starts in progress. They outlive the session that planned them, since a driver finishes each start.
         self._starting: dict[RunKey, asyncio.Task[None]] = {}
-        #: Until when, on the node's even clock, its session is sure to live.
+        #: End of the session's lease, on the node's boot clock.
         self._lease = 0
         self.is_registered = asyncio.Event()
 
     async def run(self) -> None:
-        """Be this node's agent until `AgentSuperseded`."""
+        """Run as this node's agent until `AgentSuperseded`."""
         await self._driver.open()
         self._enforce(self._driver.capabilities())
         try:
@@ -102,14 +102,15 @@ class Agent:
             await self._driver.close()
 
     def _enforce(self, can: Capabilities) -> None:
-        """Register with what the driver can enforce here, and refuse what takes more. What it cannot is a warning:
-        whoever started it may not have meant that."""
+        """Register with the capabilities that the driver enforces, refuse bindings that need more, and warn of each
+        missing one.
+        """
         self._node = self._refusing.node = replace(self._node, capabilities=enforced_capabilities(can))
         self._logger.info("enforces", capabilities=",".join(self._node.capabilities))
         for why in can.missing:
             self._logger.warning("not-enforced", why=why)
         if self._node.shares_user and not can.users:
-            why = "tenants run as one user here, and can read and end one another's work: it was told to share its user"
+            why = "all tenants run as the agent's user (--share-user): they can read and end one another's work"
             self._logger.warning("not-enforced", why=why)
 
     async def _lives(self) -> None:
@@ -128,7 +129,7 @@ class Agent:
             await self._session.back_off(1)
 
     async def _complain(self) -> None:
-        """Say why nobody hears it, each reason once: its region knows only that it is silent."""
+        """Log why the agent is not connected, each reason once. Its region only sees that the node is silent."""
         said = ""
         while True:
             await self._session.turned.wait()
@@ -140,7 +141,7 @@ class Agent:
                     self._logger.warning("not-heard", why=said)
 
     async def _register(self) -> bool:
-        """Begin a life, and say what the node is; whether the region takes it."""
+        """Open a session and register the node; whether the region accepts both."""
         answered = await self._session.open()
         if self._session.session:
             self._metrics.count("agent_sessions")
@@ -155,7 +156,7 @@ class Agent:
         return True
 
     async def _live(self) -> None:
-        """One session, to its end."""
+        """Run one session to its end."""
         wake = self._wake
         listening = BindingsWatch(self._session, self._transport, self._terms, self._metrics, wake.set)
         working = SyncLoop(
@@ -168,7 +169,7 @@ class Agent:
         await run_until_first(*tasks)
 
     async def _renew(self, working: SyncLoop) -> None:
-        """Heartbeats, four in each lease. What one is worth counts from before it was sent (RULES 3)."""
+        """Send four heartbeats per lease. A lease counts from before its heartbeat was sent (RULES 3)."""
         attempt = 0
         while True:
             sent = self._clock.boot()
@@ -187,7 +188,7 @@ class Agent:
             await self._session.back_off(attempt)
 
     def _keep(self, times: AgentTimes | None) -> None:
-        """Act by the region's numbers, from before anything is extended by them (RULES 24)."""
+        """Use the region's durations, before any lease is extended by them (RULES 24)."""
         if not self._times.told(times):
             return
         now = self._times.now
@@ -197,7 +198,9 @@ class Agent:
         self._retold.set()
 
     async def _tell_anew(self) -> None:
-        """Say how long exclusive work lives on here, whenever the region's numbers have made that something else."""
+        """Register again whenever new durations of the region have changed how long exclusive work may run on
+        (`overrun`).
+        """
         while True:
             await self._retold.wait()
             self._retold.clear()

@@ -1,10 +1,11 @@
-"""What the region says stands on this node: its stream, followed across cuts, restarts and changes of leader.
+"""The stream of what is bound to this node, followed across broken connections, restarts and changes of leader.
 
-    ask whoever is thought to lead ──▶ templates, everything that stands here ──▶ again whenever it changes
-                 ▲                                              │
-                 └── broke, quiet for too long, leads no more ──┘
+    request to the presumed leader ──▶ templates, all bindings of the node ──▶ again after each change
+                 ▲                                                │
+                 └── broken, idle for too long, deposed ──────────┘
 
-What is known is of one session. A word of a lower term than was ever heard is a deposed leader's: it is not taken.
+Its content belongs to one session. A message with a lower term than the newest one seen comes from a deposed leader and
+is discarded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from holdfast.host.protocol.problem import read_problem
 from holdfast.host.protocol.session_client import SessionClient
 from holdfast.host.runtime.telemetry import Logger, Metrics
 
-#: A stream that says nothing for so long is broken.
+#: A stream without a frame for this time counts as broken.
 IDLE_MS = 12_000
 
 
@@ -33,7 +34,7 @@ class _Broken(Exception):
 
 
 class BindingsWatch:
-    """What was told in one session. `run` it beside the heartbeats; `wake` is called whenever there is news."""
+    """The bindings received in one session. `run` it beside the heartbeats; it calls `wake` after each change."""
 
     def __init__(
         self, session: SessionClient, transport: Transport, terms: TermFence, metrics: Metrics, wake: Callable[[], None]
@@ -45,7 +46,7 @@ class BindingsWatch:
         self._wake = wake
         self._logger = Logger("agent", actor=session.actor)
         self.templates: dict[str, Template] = {}
-        #: Everything that stands here; None: nothing was told yet in this session.
+        #: All bindings of this node; None: none were received yet in this session.
         self.bindings: NodeBindings | None = None
 
     async def run(self) -> None:
@@ -80,15 +81,15 @@ class BindingsWatch:
                 elif isinstance(message, NodeBindings):
                     self._take(message, fresh)
                 elif message.over:
-                    raise _Broken("it says that it leads no more, or that this session is over")
+                    raise _Broken("the server is no longer the leader, or this session has ended")
         raise _Broken("the stream ended")
 
     def _take(self, told: NodeBindings, fresh: dict[str, Template]) -> None:
         if not self._terms.heard(told.log_id, told.term):
-            raise _Broken(f"term {told.term} is not followed: {self._terms.newest[1]} was heard")
+            raise _Broken(f"term {told.term} is not followed: the newest seen is {self._terms.newest[1]}")
         known = self.templates | fresh
         if not {one.template for one in told.slots} <= known.keys():
-            raise _Broken("it names a template that it has not told")
+            raise _Broken("a binding names a template that the stream has not sent")
         self.templates = {one.template: known[one.template] for one in told.slots}
         self.bindings = told
         self._wake()

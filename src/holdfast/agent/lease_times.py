@@ -1,7 +1,7 @@
-"""The numbers that an agent acts by: those that its region told last, kept on the node's disk (RULES 24).
+"""The durations that the agent uses: the last ones that its region sent, stored on the node's disk (RULES 24).
 
-They come with each renewal, and hold before the lease that the renewal is worth. Until the first one those on the disk
-count, and on a new node the defaults: nothing exclusive begins without a renewal.
+They arrive with each renewal, and apply before the lease that it grants. Until the first renewal the agent uses those
+on the disk, and on a new node the defaults: no exclusive work starts without a renewal.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from holdfast.host.runtime.files import write_atomically
 from holdfast.host.runtime.telemetry import Logger
 
 NAME = "times.json"
-#: So long a loop waits for the disk.
+#: Longest time that the event loop waits for the disk.
 WRITE_S = 0.1
 
 
 class AgentLeaseTimes:
-    """One node's memory of its region's numbers. `keep` makes others durable, sooner or later."""
+    """The durations in use. `keep` stores changed ones, without waiting until they are durable."""
 
     def __init__(
         self, now: AgentTimes = DEFAULT_TIMES, keep: Callable[[AgentTimes], None] = lambda _times: None
@@ -31,7 +31,9 @@ class AgentLeaseTimes:
         self._keep = keep
 
     def told(self, times: AgentTimes | None) -> bool:
-        """Whether these are others than before. A server that tells none keeps to those that there are."""
+        """Use these durations; whether they differ from the last ones. None, from a server that sends none, changes
+        nothing.
+        """
         if times is None or times == self.now:
             return False
         self.now = times
@@ -40,13 +42,13 @@ class AgentLeaseTimes:
 
 
 def lease_times_on_disk(folder: Path) -> AgentLeaseTimes:
-    """The numbers that this folder remembers; what cannot be read is not: they are told again."""
+    """Return the durations in this folder, or the defaults if they are unreadable: the region sends them again."""
     file = folder / NAME
     return AgentLeaseTimes(_read(file), lambda times: _write(file, times))
 
 
 def _write(file: Path, times: AgentTimes) -> None:
-    """A thread writes, and is waited for as long as a loop can stand: nothing depends on the disk."""
+    """Write in a thread, and wait for it for at most `WRITE_S`: nothing depends on the disk."""
     thread = threading.Thread(target=_write_whole, args=(file, times), name="times", daemon=True)
     thread.start()
     thread.join(WRITE_S)
@@ -55,7 +57,7 @@ def _write(file: Path, times: AgentTimes) -> None:
 def _write_whole(file: Path, times: AgentTimes) -> None:
     try:
         write_atomically(file, msgspec.json.encode(times).decode())
-    except OSError as error:  # they are told again in the next life, before they matter
+    except OSError as error:  # the next session receives them again before they matter
         Logger("agent").warning("times-not-kept", why=error)
 
 

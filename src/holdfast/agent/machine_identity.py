@@ -1,9 +1,9 @@
-"""Which machine this is, and which life of it (RULES 23).
+"""The identity of this machine and of its current boot (RULES 23).
 
-The id is random and made once, in the agent's folder: whoever has another folder is another machine, though it may have
-the node's name. A folder that was copied to another host is told apart by what that calls itself and its life; one that
-was copied on this host, or restored from a backup, by its file, which is not the one that was written first: such a
-folder may know nothing of what runs.
+The id is random and is created once, in the agent's folder: an agent with another folder is another machine, even with
+the same node name. Copied folders are detected, since their record of runs may be wrong. On another host the host's
+machine id and boot id differ. On the same host, or after a restore from a backup, `machine.id` is another file, with
+another inode and change time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BYTES = 16
 
 
 def machine_of(folder: Path, host: Path = HOST, boot: Path = BOOT) -> Machine:
-    """The machine whose agent keeps what it needs in this folder. `ValueError` when its id cannot be read."""
+    """Return the machine whose agent uses this folder. `ValueError` if its id cannot be read."""
     return Machine(_id_of(folder / NAME), _said(host), _said(boot))
 
 
@@ -33,13 +33,13 @@ def _id_of(file: Path) -> str:
         found = secrets.token_hex(_BYTES)
         write_atomically(file, f"{found}\n")
     if not found.isalnum() or len(found) > MACHINE_NAME_MAX:
-        raise ValueError(f"{file} does not say which machine this is; remove it, and it is a new one")
+        raise ValueError(f"{file} holds no valid machine id; remove it, and the agent registers as a new machine")
     at = file.stat()
     return blake2b(f"{found} {at.st_ino} {at.st_ctime_ns}".encode(), digest_size=_BYTES).hexdigest()
 
 
 def _said(file: Path) -> str:
-    """What a file of the system says; empty where there is none, as in some containers."""
+    """Return the content of a system file; empty if there is none, as in some containers."""
     try:
         return file.read_text(encoding="ascii").strip()[:MACHINE_NAME_MAX]
     except (OSError, UnicodeDecodeError):

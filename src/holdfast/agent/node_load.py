@@ -1,4 +1,4 @@
-"""What this machine has, its load, and which images lie ready on it."""
+"""Capacity and load of this machine, and the names of the images that are cached on it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from holdfast.host.protocol.session_client import SessionClient
 from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
 from holdfast.host.runtime.telemetry import Logger
 
-#: What the machine needs for itself, of each resource, in percent.
+#: Share of each resource that is reserved for the machine itself, in percent.
 RESERVED_PERCENT = 10
 
 _MIB = 1 << 20
 
 
-#: The node is looked at so often.
+#: Interval between two measurements of the node load.
 POLL_MS = 5_000
-#: So long the folder of what lies ready has to answer.
+#: Longest time that listing the folder of cached images may take.
 PRESENT_MS = 2_000
 
 
 class NodeLoad(NamedTuple):
-    """What is used of processor and memory, in percent, and the names of what lies ready."""
+    """Used cpu and memory, in percent, and the names of cached images."""
 
     cpu: int = 0
     memory: int = 0
@@ -39,26 +39,26 @@ class NodeLoad(NamedTuple):
 
 
 class NodeLoadSource(Protocol):
-    """A way to look at a node."""
+    """Measures the load of a node."""
 
     async def look(self) -> NodeLoad:
-        """How it fares at this moment."""
+        """Return the load at this moment."""
 
 
 class MachineLoad:
-    """This machine, and the files of one folder, if there is such."""
+    """The load of this machine, and the file names in one folder, if one is given."""
 
     def __init__(self, clock: Clock, folder: Path | None = None, proc: Path = Path("/proc")) -> None:
         self._calls = BlockingCalls(clock)
         self._folder = folder
         self._proc = proc
         self._busy, self._whole = self._times()
-        #: What lay in the folder when it could be looked at last, and whether it can be.
+        #: The file names at the last listing that succeeded, and whether listing is blocked.
         self._found: tuple[str, ...] = ()
         self._hangs = False
 
     async def look(self) -> NodeLoad:
-        """Its load since the last look, and what lies in the folder now; while that does not answer, what lay there."""
+        """Return the load since the last call and the file names; while listing is blocked, the last names."""
         busy, whole = self._times()
         spent, passed = busy - self._busy, whole - self._whole
         self._busy, self._whole = busy, whole
@@ -68,7 +68,7 @@ class MachineLoad:
 
     async def _look_into(self, folder: Path) -> None:
         try:
-            self._found = await self._calls.ask(f"looking into {folder}", PRESENT_MS, lambda: _present(folder))
+            self._found = await self._calls.ask(f"listing {folder}", PRESENT_MS, lambda: _present(folder))
             self._hangs = False
         except Hangs as error:
             if not self._hangs:
@@ -76,7 +76,7 @@ class MachineLoad:
             self._hangs = True
 
     def _times(self) -> tuple[int, int]:
-        """How long the processors were busy, and how long there were any, since the machine began."""
+        """Return the busy time and the total time of all processors since boot."""
         words = (self._proc / "stat").read_text(encoding="ascii").split(maxsplit=9)[1:9]
         times = [int(word) for word in words]
         return sum(times) - times[3] - times[4], sum(times)
@@ -97,13 +97,13 @@ def _present(folder: Path) -> tuple[str, ...]:
 
 
 def _step(part: int, whole: int) -> int:
-    """In percent, rounded to a step."""
+    """Return the part in percent, rounded to a multiple of `LOAD_STEP`."""
     percent = 100 * part // whole if whole > 0 else 0
     return min(100, (percent + LOAD_STEP // 2) // LOAD_STEP * LOAD_STEP)
 
 
 async def report_node_load(session: SessionClient, clock: Clock, node: str, faring: NodeLoadSource) -> None:
-    """Tell it in one session, for ever. What the region knows from an earlier one is told anew, and not taken twice."""
+    """Report the node load during one session. The region ignores repeated values."""
     logger = Logger("agent", node=node)
     told: NodeLoad | None = None
     told_at = 0
@@ -119,12 +119,12 @@ async def report_node_load(session: SessionClient, clock: Clock, node: str, fari
             answered = await session.send(ReportNode(node, *fares))
             told, told_at = fares, now
             if answered.code not in ("", Code.ALREADY):
-                told = fares._replace(cpu=-1)  # too early, for one: it is told once that is over
+                told = fares._replace(cpu=-1)  # refused, perhaps as too early: send it again next time
         await clock.sleep(POLL_MS)
 
 
 def detect_capacity(folder: Path, meminfo: Path = Path("/proc/meminfo")) -> Resources:
-    """The capacity of this machine, less what it needs for itself. The disk is that of the agent's folder."""
+    """Return the capacity of this machine, less the reserved share. The disk is that of the agent's folder."""
     cpu = len(os.sched_getaffinity(0)) * 1_000
     memory = _memory_mib(meminfo)
     disk = shutil.disk_usage(folder).free // _MIB
@@ -140,4 +140,4 @@ def _memory_mib(meminfo: Path) -> int:
         name, _, rest = line.partition(":")
         if name == "MemTotal":
             return int(rest.split()[0]) // 1_024
-    raise ValueError(f"{meminfo} does not say how much memory there is")
+    raise ValueError(f"{meminfo} has no line MemTotal")

@@ -1,11 +1,11 @@
-"""Probes: each process that is to be asked is asked, again and again, and what that says of it is kept.
+"""The probes of all runs: each run with a probe is probed periodically, and its last result is stored.
 
     startup, until it passes once ──▶ readiness and liveness, side by side
-    so many failures in a row ──▶ the probe has failed: startup and liveness end it, readiness takes it from the list
+    `failures` failed attempts in a row ──▶ failed: startup and liveness end the run, readiness withdraws its endpoint
 
-The first question is repeated soon, and less and less often, for as long as one period: most that is ready is ready by
-then. One task for each process, begun with it and ended with it. What is asked goes to the node's own address: whether
-others reach it is for the endpoint controller to find out.
+The first attempt is repeated after 50 ms, and then less and less often, until one period has passed: most processes
+that become ready do so by then. Each run has one task, which ends with it. Probes go to the node's own address; whether
+other machines can reach it is checked by the endpoint controller.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from holdfast.core.model.objects.workloads import Template
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.telemetry import Logger, Metrics
 
-#: The first question is repeated after so long, and then whenever a quarter more time has passed.
+#: The first attempt is repeated after this time, and then whenever a quarter more time has passed.
 SOON_MS = 50
 
 _BEGINNING = ProbeState(started=False, ready=False, detail="its startup probe has not passed yet")
 
 
 class ProbeManager:
-    """All probes of a node. What is probed is what was last said to run."""
+    """All probes of a node. It probes the runs of the last call of `watch`."""
 
     def __init__(self, asking: Prober, clock: Clock, metrics: Metrics, wake: Callable[[], None]) -> None:
         self._prober = asking
@@ -47,7 +47,7 @@ class ProbeManager:
         known: Iterable[RunKey],
         templates: Mapping[str, Template],
     ) -> None:
-        """Ask those that run, ask no more those that do not, and forget those that are not known any more."""
+        """Probe the running ones, stop probing the others, and discard the results of unknown runs."""
         wanted = {(one.slot, one.epoch): one for one in bound}
         runs, stays = dict.fromkeys(running), set(known)
         for key in [key for key in self._tasks if key not in runs or key not in wanted]:
@@ -62,18 +62,18 @@ class ProbeManager:
                 self._tasks[key] = asyncio.create_task(self._ask(key, one, template))
 
     def pulses(self) -> Mapping[RunKey, ProbeState]:
-        """What probes say of each process that is or was asked."""
+        """Return the last result of each run that is or was probed."""
         return self._pulses
 
     def forget(self, key: RunKey) -> None:
-        """It is started anew: what was said of the last process of this binding is not of this one."""
+        """Discard the results of the last process of this binding: it is started again."""
         task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
         self._pulses.pop(key, None)
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop all probes."""
         tasks = list(self._tasks.values())
         self._tasks.clear()
         for task in tasks:
@@ -98,7 +98,7 @@ class ProbeManager:
                 task.cancel()
 
     async def _started(self, key: RunKey, one: BoundSlot, template: Template, probe: Probe) -> None:
-        """Until it passes, or has failed as often as it may."""
+        """Probe until it passes, or has failed as often as it may."""
         failures, why = 0, await self._first(one, template, probe, "startup")
         while why:
             failures += 1
@@ -115,7 +115,7 @@ class ProbeManager:
             pulse = self._pulses[key]
             ready = not why or (pulse.ready and failures < probe.failures)
             if pulse.failed:
-                return  # its liveness has: that is what it is ended for
+                return  # its liveness probe failed, and the run is ended for that
             self._put(key, ProbeState(pulse.started, ready, detail=f"readiness: {why}" if why else pulse.detail))
             await self._clock.sleep(probe.period)
             why = await self._once(one, template, probe, "readiness")
@@ -132,7 +132,7 @@ class ProbeManager:
             await self._clock.sleep(probe.period)
 
     async def _first(self, one: BoundSlot, template: Template, probe: Probe, which: str) -> str:
-        """Why it has not passed within the first period; empty: it has."""
+        """Return why it did not pass within the first period; empty: it passed."""
         await self._clock.sleep(probe.delay)
         began = self._clock.boot()
         while True:
@@ -143,7 +143,7 @@ class ProbeManager:
             await self._clock.sleep(min(max(SOON_MS, spent // 4), probe.period - spent))
 
     async def _once(self, one: BoundSlot, template: Template, probe: Probe, which: str) -> str:
-        """Why it did not pass; empty: it did. That we could not ask is no fault of its: it is asked again."""
+        """Return why it did not pass; empty: it passed. If the agent itself could not probe, it repeats."""
         why = ""
         while True:
             try:
@@ -167,7 +167,7 @@ class ProbeManager:
 
 
 def is_probed(template: Template) -> bool:
-    """Whether anything is to be asked of such a process."""
+    """Whether such a run has any probe."""
     return any(probe is not None for probe in (template.startup, template.readiness, template.liveness))
 
 

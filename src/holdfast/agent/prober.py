@@ -1,4 +1,4 @@
-"""One question of a probe to one process: a GET, a connection, or a command beside it. The answer is why it failed."""
+"""One attempt of a probe: an HTTP GET, a TCP connection or an exec command. The result is why it failed."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 
-#: What passes: everything that is neither the client's nor the server's fault.
+#: Status codes that pass: all but client and server errors.
 _WELL = range(200, 400)
 
 
-#: So long a name has to be looked up.
+#: Longest time for the lookup of a host name.
 LOOKUP_MS = 5_000
 
 
 class ProbeNotRun(Exception):
-    """The agent itself could not ask, as without a descriptor left: nothing is known of the process."""
+    """The agent itself could not probe, for example without a free file descriptor: the process's state is unknown."""
 
 
 class Prober(Protocol):
-    """A way to ask a process."""
+    """Probes a process."""
 
     async def probe(self, one: BoundSlot, template: Template, probe: Probe) -> str:
-        """Why it did not pass, within the probe's timeout; empty: it did. Raises `ProbeNotRun`."""
+        """Return why it did not pass, within the probe's timeout; empty: it passed. Raises `ProbeNotRun`."""
 
 
 class NodeProber:
-    """Asks real processes, under the address of their node."""
+    """Probes real processes at the address of their node."""
 
     def __init__(self, driver: Driver, clock: Clock, host: str) -> None:
         self._driver = driver
@@ -63,7 +63,9 @@ class NodeProber:
             return f"{type(error).__name__}: {error}"[:120]
 
     async def _run(self, one: BoundSlot, template: Template, command: tuple[str, ...], limit_ms: int) -> str:
-        """Its guard ends it in time, and says so: a guard that hangs is not taken for a process that does."""
+        """Run a command beside the process. Its guard ends it in time, so a hanging guard is not mistaken for the
+        process.
+        """
         began = self._clock.boot()
         code = await self._driver.exec(run_spec_of(one, template, 0), command, limit_ms)
         if code < 0 and self._clock.boot() - began >= limit_ms:
@@ -73,15 +75,15 @@ class NodeProber:
     async def _ask(self, one: BoundSlot, probe: Probe) -> str:
         if probe.http is not None:
             return await self._get(await self._address(), one.ports[probe.http.port], probe.http.path)
-        assert probe.tcp is not None, "a probe asks in one of three ways"
+        assert probe.tcp is not None, "a probe is http, tcp or exec"
         _, writer = await asyncio.open_connection(await self._address(), one.ports[probe.tcp.port])
         writer.close()
-        with suppress(OSError):  # whoever took it and let go at once has taken it
+        with suppress(OSError):  # a peer that accepts and closes at once has accepted
             await writer.wait_closed()
         return ""
 
     async def _address(self) -> str:
-        """That of the node as a number. A name is looked up in a thread of its own: heartbeats need theirs, too."""
+        """Return the node's address as a number. A thread looks up a name, since heartbeats need the loop."""
         with suppress(ValueError):
             return str(ip_address(self._host))
         found = await self._calls.ask(
@@ -91,7 +93,7 @@ class NodeProber:
 
     async def _get(self, address: str, port: int, path: str) -> str:
         if self._session is None:
-            # Each question has a connection of its own: what is asked is whether a new one is answered.
+            # Each attempt has a connection of its own: a probe checks that a new connection is answered.
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True, limit=0))
         url = f"http://{_in_url(address)}:{port}{path}"
         headers = {"Host": f"{_in_url(self._host)}:{port}"}
@@ -99,7 +101,7 @@ class NodeProber:
             return "" if reply.status in _WELL else f"GET {path} was answered {reply.status}"
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close open connections."""
         if self._session is not None:
             await self._session.close()
 

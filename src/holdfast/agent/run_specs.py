@@ -1,4 +1,4 @@
-"""From a binding and its template to what a driver starts, and from what a driver sees to the report."""
+"""Conversions: from binding and template to a driver's `RunSpec`, and from a driver's `RunStatus` to the report."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ _HERE = {
     RunState.STOPPING: ProcessState.STOPPING,
     RunState.ENDED: ProcessState.ENDED,
 }
-#: By why a process ended: the cause of the edge to `failed`. Whatever is not here ended by itself.
+#: By the reason why a process ended: the cause of the edge to `failed`. All other reasons have the cause `exit`.
 _CAUSES = dict.fromkeys(
     (ExitReason.OVER_MEMORY, ExitReason.OVER_PIDS, ExitReason.OVER_DISK, ExitReason.DISK_UNKNOWN), "over-limit"
 )
 
 
 def run_of(live: RunStatus, since: int) -> ProcessRun:
-    """A process as a plan sees it, so since then. What was ended has no code: it may have said 0, and was not done."""
+    """Return a run as the plan sees it, in its state since then. A run that was ended has no exit code: 0 would not
+    mean success.
+    """
     code = live.code if live.why is ExitReason.EXIT else None
     return ProcessRun(_HERE[live.state], since, code, _CAUSES.get(live.why, "exit"), live.detail)
 
 
 def failed_start(error: CannotStart, now: int) -> ProcessRun:
-    """What could not be started, as if it had ended at once."""
+    """Return a start that failed, as a run that ended at once."""
     return ProcessRun(ProcessState.ENDED, now, None, "cannot-start", str(error))
 
 
 def as_start_failure(error: Exception) -> CannotStart:
-    """Why a driver could not start something, in its own words, or where it had none: such as no room, no descriptor.
+    """Return why a driver could not start a run: its own error, or another one such as a full disk.
 
-    Of the machine's errors the message is known to hold no secret; of others only the kind is told.
+    Messages of operating system errors contain no secrets. Of other errors only the type is reported.
     """
     if isinstance(error, CannotStart):
         return error
@@ -42,7 +44,7 @@ def as_start_failure(error: Exception) -> CannotStart:
 
 
 def run_spec_of(one: BoundSlot, template: Template, lease: int, most_ms: int = DEFAULTS.grace) -> RunSpec:
-    """What is to run in a slot. Leased work has no longer to stop than its fence allows for, which is `most_ms`."""
+    """Return what is to run in a slot. Leased work has at most `most_ms` to stop, since its fence allows no more."""
     grace_ms = template.grace or most_ms
     return RunSpec(
         slot=one.slot,

@@ -1,9 +1,9 @@
-"""Plan, do, tell: what is bound and what runs are brought together, one step for each slot at a time.
+"""The work of one session: compare bindings with runs, and take one step per slot at a time.
 
-    woken by the stream, the driver, a probe, the time ──▶ plan ──▶ stop, forget, start ──▶ tell what is so now
+    woken by the stream, the driver, a probe, a timer ──▶ plan ──▶ stop, forget, start ──▶ report the new phases
 
-A step that is under way is not begun twice. What the ledger refused is not said again at once: it is planned anew when
-something has changed, or after a while.
+A step in progress is not started twice. A report that the ledger refused is not repeated at once: it is planned again
+after a change, or after a while.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from holdfast.host.protocol.session_client import SessionClient
 from holdfast.host.runtime.clock_event import ClockEvent
 from holdfast.host.runtime.telemetry import Logger, Metrics
 
-#: Without anything to do, everything is looked at after so long, in case nobody said that something had changed.
+#: Without any change, everything is compared after this time, in case a notification was missed.
 RESYNC_MS = 30_000
-#: What was refused is said again after so long.
+#: A refused report is repeated after this time.
 REJECTED_RETRY_MS = 1_000
-#: So many processes are started at a time.
+#: Largest number of processes that are started at a time.
 STARTS_MAX = 8
 
 _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class SyncLoop:
-    """The work of one session."""
+    """Brings bindings and runs together during one session."""
 
     def __init__(
         self,
@@ -69,24 +69,24 @@ class SyncLoop:
         self._logger = Logger("agent", actor=session.actor)
         self._times = times
         self._lease = 0
-        #: By slot: the revision at which this agent's last word of it landed.
+        #: By slot: the revision of this agent's last accepted report.
         self._told: dict[SlotKey, Revision] = {}
-        #: By slot: until when nothing is said of it, since the ledger refused what was.
+        #: By slot: the time until which nothing is reported, since the ledger refused the last report.
         self._silent: dict[SlotKey, int] = {}
-        #: Runs that may not be kept: the ledger says that their fence has fallen.
+        #: Runs that must end: the ledger reports that their fence has passed.
         self._barred: set[RunKey] = set()
-        #: Runs that were begun, whatever came of them, until the ledger knows.
+        #: Starts that were attempted, with whatever result, and are not yet reported.
         self._begun: set[RunKey] = set()
-        #: What is being started, by this session or by an earlier one: until that is over nobody can say what runs.
+        #: Starts in progress, of this session or an earlier one: until they end, their result is open.
         self._starting = starting
-        #: Since when what has ended is known to have.
+        #: By ended run: when this agent first saw that it had ended.
         self._ended: dict[RunKey, int] = {}
-        #: What could not be started: as if it had run and ended at once.
+        #: Starts that failed, as runs that ended at once.
         self._failed: dict[RunKey, ProcessRun] = {}
         self._turns = asyncio.Semaphore(STARTS_MAX)
 
     def leased_until(self, lease: int) -> None:
-        """The session is sure to live until then: what waited for a lease may begin."""
+        """Extend the lease to this time: starts that waited for a lease may begin."""
         was_over = self._lease <= self._clock.boot()
         self._lease = lease
         if was_over:
@@ -105,18 +105,18 @@ class SyncLoop:
                 if heard.done():
                     heard.result()
         finally:
-            self._lease = 0  # what waits for its turn to be started does not begin any more
+            self._lease = 0  # starts that still wait for their turn do not begin any more
             heard.cancel()
             await asyncio.gather(heard, return_exceptions=True)
 
     async def _on_change(self) -> None:
-        """Look again whenever the driver has news."""
+        """Wake the loop whenever the driver reports a change."""
         while True:
             await self._driver.changed()
             self._wake.set()
 
     async def _once(self, *, was_woken: bool) -> int:
-        """One look; after how long to look again if nothing happens."""
+        """Plan and act once; return how long to wait if nothing happens."""
         told, templates = self._listening.bindings, self._listening.templates
         if told is None:
             return RESYNC_MS
@@ -159,7 +159,7 @@ class SyncLoop:
         return max(1, due)
 
     def _runs(self) -> dict[RunKey, ProcessRun]:
-        """What there is. Of what has ended it counts since when this agent knows."""
+        """Return the current runs. An ended one counts from when this agent first saw its end."""
         now = self._clock.boot()
         lives = {(live.slot, live.epoch): live for live in self._driver.runs()}
         ended = [key for key, live in lives.items() if live.state is RunState.ENDED]
@@ -167,15 +167,13 @@ class SyncLoop:
         return self._failed | {key: run_of(live, self._ended.get(key, live.since)) for key, live in lives.items()}
 
     def _forget_gone(self, bound: tuple[BoundSlot, ...], runs: dict[RunKey, ProcessRun]) -> None:
-        """Let go of what was remembered of slots that are neither bound nor run here any more."""
+        """Discard what is stored for slots that are neither bound nor run here any more."""
         slots = {one.slot for one in bound} | {slot for slot, _ in runs}
         for memory in (self._told, self._silent):
             for slot in [slot for slot in memory if slot not in slots]:
                 del memory[slot]
         self._barred &= runs.keys()
         self._begun &= runs.keys()
-
-    # Doing
 
     async def _do(self, steps: AgentSteps) -> None:
         for slot, epoch, grace_ms in steps.stops:
@@ -191,7 +189,7 @@ class SyncLoop:
             self._starting[key] = asyncio.create_task(self._start(key, one))
 
     async def _start(self, key: RunKey, one: BoundSlot) -> None:
-        """Start a process; what cannot be started is told as what failed."""
+        """Start a process. A start that fails is recorded as a run that failed."""
         try:
             async with self._turns:
                 if self._clock.boot() >= self._lease or not self._is_to_begin(one):
@@ -208,7 +206,7 @@ class SyncLoop:
             self._wake.set()
 
     def _is_to_begin(self, one: BoundSlot) -> bool:
-        """Whether it still stands here as when its start was planned."""
+        """Whether its binding is still as it was when the start was planned."""
         told = self._listening.bindings
         return told is not None and any(
             (now.slot, now.epoch, now.phase, now.waits) == (one.slot, one.epoch, one.phase, False) for now in told.slots
@@ -219,8 +217,6 @@ class SyncLoop:
         self._begun.add(key)
         self._metrics.count("agent_starts", result=error.code)
         self._logger.warning("cannot-start", slot=one.name, code=error.code, why=error)
-
-    # Telling
 
     async def _tell(self, moves: list[MoveSlot]) -> None:
         for first in range(0, len(moves), PARTS_MAX):

@@ -1,4 +1,4 @@
-"""The newest term that was ever heard of: whoever leads a lower one was deposed (RULES 3). Kept on the node's disk."""
+"""The newest term seen, on the node's disk: a leader of a lower term was deposed and is not followed (RULES 3)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from holdfast.host.runtime.files import write_atomically
 from holdfast.host.runtime.telemetry import Logger
 
 NAME = "newest-term.json"
-#: So long a loop waits for the disk at a time.
+#: Longest time that the event loop waits for the disk.
 WRITE_S = 0.1
 
 
 class TermFence:
-    """One node's memory of its region's leaders. `keep` makes a newer one durable before anybody is followed in it."""
+    """The newest term that one node has seen. `keep` makes a newer one durable before any leader is followed in it."""
 
     def __init__(self, newest: tuple[str, int], keep: Callable[[str, int], None]) -> None:
         self.newest = newest
         self._keep = keep
 
     def heard(self, log_id: str, term: int) -> bool:
-        """Whether a leader of this term may be followed: not if that could be forgotten, as on a full disk.
+        """Whether to follow a leader of this term: not if the term could not be stored, as on a full disk.
 
-        Another log is another region, or one that was restored: its terms have nothing to do with those of the last.
+        Terms of another log, of another or a restored region, are not comparable.
         """
         known_log, known = self.newest
         if log_id == known_log and term <= known:
@@ -41,13 +41,13 @@ class TermFence:
 
 
 def term_fence_on_disk(folder: Path) -> TermFence:
-    """The terms that this folder remembers. `ValueError` when what it has cannot be read."""
+    """Return the term stored in this folder. `ValueError` if its file is unreadable."""
     file = folder / NAME
     return TermFence(_read(file), _File(file).keep)
 
 
 class _File:
-    """Where it is kept. A thread writes, one at a time and in order, and is waited for as long as a loop can stand."""
+    """The file of the newest term. One thread at a time writes it, in order; callers wait for at most `WRITE_S`."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -56,7 +56,9 @@ class _File:
         self._error: OSError | None = None
 
     def keep(self, log_id: str, term: int) -> None:
-        """Make it durable. `OSError` when that is not so, or not yet: it goes on, and whoever asks again is told."""
+        """Make the term durable. `OSError` if it is not, or not yet: the write goes on, and a later call returns its
+        result.
+        """
         if self._writes is None or not self._writes.is_alive():
             if self._kept == (log_id, term):
                 return
@@ -65,7 +67,7 @@ class _File:
             self._writes.start()
             self._writes.join(WRITE_S)
         if self._writes.is_alive():
-            raise OSError(errno.EAGAIN, f"{self._file}: the disk has not answered yet")
+            raise OSError(errno.EAGAIN, f"{self._file}: the write to disk has not finished yet")
         if self._error is not None:
             raise self._error
 
@@ -84,7 +86,7 @@ def _read(file: Path) -> tuple[str, int]:
     except FileNotFoundError:
         return "", 0
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} does not say which term was heard of last ({error}); remove it by hand") from error
+        raise ValueError(f"{file} holds no valid term ({error}); remove it by hand") from error
 
 
 def _write(file: Path, log_id: str, term: int) -> None:

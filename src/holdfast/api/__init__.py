@@ -1,9 +1,9 @@
-"""The HTTP API of a server. Everything here is pure except `server`.
+"""The HTTP API of a server. Every module but `server` is pure.
 
-The transports and the client lie outside: `holdfast.transports`, `holdfast.client`. Neither is imported here.
+Transports and client are elsewhere (`holdfast.transports`, `holdfast.client`) and are not imported here.
 
-- `spelling`       the nearest known word, for hints
-- `kinds`          the table of kinds: names, paths, columns; it imports nothing heavy, so client and CLI may read it
+- `spelling`       the nearest known name, for hints
+- `kinds`          the table of kinds: names, paths, columns; cheap to import, for client and command line
 - `problems`       RFC 9457 problems: codes, statuses, hints
 - `serialization`  types of the model to JSON or YAML and back
 - `resources`      rows of a ledger's state as objects with kind, metadata, spec and status

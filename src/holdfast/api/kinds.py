@@ -1,6 +1,6 @@
-"""The table of kinds: what they are called, where they live, who writes them, what a table of them shows.
+"""The table of kinds: names, ledgers, who writes them, and the columns of a listing.
 
-Nothing is imported here but names: a command line reads this table before it knows what it will need.
+The module imports nothing heavy: the command line reads the table before it imports the rest.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ BOTH = PLATFORM | REGION
 class Column(NamedTuple):
     """A column of a table. The path is dotted, into the document.
 
-    The hint says how to write the value: `text`, `age` (how long ago), `until` (how long from now), `list` (joined),
-    `map` (`a=b`), `amounts` (`cpu=2 memory=4Gi`), `flag` (yes or nothing), `count` (how many are in the list), `why`
-    (of conditions: why replicas fail or have no node).
+    The hint says how to show the value: `text`, `age` (time since), `until` (time left), `list` (joined), `map`
+    (`a=b`), `amounts` (`cpu=2 memory=4Gi`), `flag` (yes or empty), `count` (length of the list), `why` (of conditions:
+    why replicas fail or have no node).
     """
 
     title: str
@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 
 class ResourceKind(NamedTuple):
-    """A kind of object. `key` is the kind of watch key that tells of it, `also` others that do."""
+    """A kind of object. Events with a watch key of kind `key`, or of a kind in `also`, change its objects."""
 
     name: str
     plural: str
@@ -38,12 +38,12 @@ class ResourceKind(NamedTuple):
     columns: tuple[Column, ...]
     tenanted: bool = False
     writable: bool = False
-    #: On which ledgers PUT and DELETE are answered.
+    #: Ledgers on which PUT and DELETE are served.
     written_on: frozenset[str] = frozenset()
     also: tuple[str, ...] = ()
-    #: Whether DELETE is answered where PUT is. A node is removed by a command, and a policy is taken back by one.
+    #: Whether DELETE is served where PUT is. A command removes a node, and another one takes back a policy.
     deletable: bool = True
-    #: Whether people may mark its objects with labels and annotations. A revision of a policy keeps none.
+    #: Whether its objects have labels and annotations. A revision of a policy has none.
     marked: bool = True
 
 
@@ -62,7 +62,7 @@ def _tenanted(*rows: tuple[str, str] | tuple[str, str, str]) -> tuple[Column, ..
 def _operators(
     name: str, plural: str, short: tuple[str, ...], key: str, columns: tuple[Column, ...], ledger: frozenset[str]
 ) -> ResourceKind:
-    """A kind that operators write on the platform."""
+    """Return a kind that operators write on the platform."""
     return ResourceKind(name, plural, short, ledger, key, columns, writable=True, written_on=PLATFORM)
 
 
@@ -82,7 +82,7 @@ _TABLE = (
         ("REVOKED", "spec.revoked", "flag")), BOTH),
     _operators("Region", "regions", ("reg",), "region", _columns(
         ("HEALTH", "status.health"), ("SINCE", "status.since", "age"), ("JURISDICTION", "spec.jurisdiction"),
-        ("HEARD", "status.heardAt", "age")), PLATFORM),
+        ("LAST CONTACT", "status.heardAt", "age")), PLATFORM),
     _operators("NodePool", "nodepools", ("np",), "node-pool", _columns(
         ("REGION", "spec.region"), ("MINIMUM", "spec.minimum"), ("MAXIMUM", "spec.maximum"),
         ("COST", "spec.cost")), PLATFORM),
@@ -143,7 +143,7 @@ _BY_WORD: dict[str, ResourceKind] = {
 _BY_WORD.update(policy=KINDS["policies"], request=KINDS["requests"])
 
 
-#: What others refer to comes first: in this order a set of documents is applied.
+#: The order in which a set of documents is applied: a kind comes after the kinds that it refers to.
 _APPLIED = (
     "PriorityClass",
     "Tenant",
@@ -159,22 +159,22 @@ _APPLIED = (
 
 
 def apply_order(kind: object) -> int:
-    """Where documents of this kind come when many are applied; what is unknown comes last."""
+    """Return the position of this kind when many documents are applied; an unknown kind comes last."""
     return _APPLIED.index(kind) if kind in _APPLIED else len(_APPLIED)
 
 
 def public_name(struct: type) -> str:
-    """The name under which a struct is published, as a kind or a schema: that of its class, without `View`."""
+    """Return the name under which a struct is published, as a kind or a schema: its class name without `View`."""
     return struct.__name__.removesuffix("View")
 
 
 def find_kind(word: str) -> ResourceKind | None:
-    """The kind that people call so: by name, plural, singular or short."""
+    """Return the kind with this name, plural, singular or short name."""
     return _BY_WORD.get(word) or _BY_WORD.get(word.lower())
 
 
 def suggest_kind(word: str) -> str:
-    """The plural of the kind that was probably meant; empty when none is near."""
+    """Return the plural of the kind that was probably meant; empty if none is near."""
     from holdfast.api.spelling import nearest
 
     near = nearest(word, _BY_WORD)
@@ -182,5 +182,5 @@ def suggest_kind(word: str) -> str:
 
 
 def path_of(kind: ResourceKind, name: str, tenant: str = "") -> str:
-    """The path of an object, not yet quoted: `/v1/workloads/TENANT/NAME`."""
+    """Return the path of an object, not quoted: `/v1/workloads/TENANT/NAME`."""
     return f"/v1/{kind.plural}/{tenant}/{name}" if kind.tenanted else f"/v1/{kind.plural}/{name}"

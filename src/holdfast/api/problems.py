@@ -1,7 +1,7 @@
-"""Problems: what a server says instead of what it was asked for (RFC 9457).
+"""Problems: the error bodies of the API (RFC 9457).
 
-A problem has a code from a closed list, which callers branch on, and a text for people. The codes are the refusals of
-the ledgers, the answers that a host gives instead of one, and what only an API can find.
+A problem has a code from a closed list, for programs, and a text for users. The codes are the refusal codes of the
+ledgers, the errors of a host, and those of the API itself.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from holdfast.host.ports.transport import Pairs, Reply
 
 CONTENT_TYPE = ("content-type", "application/problem+json")
 
-#: What only an API can find, with its status and title.
+#: Status and title of the problems of the API and of a host.
 API_PROBLEMS: dict[str, tuple[int, str]] = {
-    "unauthenticated": (401, "Who are you?"),
-    "no-such-route": (404, "There is nothing at this path"),
-    "wrong-verb": (405, "This path does not know that verb"),
-    "wrong-media-type": (415, "The body is in a form that is not read here"),
-    "unreadable": (400, "The body or a parameter cannot be read"),
-    "invalid": (422, "The document is not what its kind asks for"),
-    "no-key": (400, "A write by a person names an idempotency key"),
+    "unauthenticated": (401, "Authentication required"),
+    "no-such-route": (404, "No such path"),
+    "wrong-verb": (405, "Method not allowed"),
+    "wrong-media-type": (415, "Unsupported content type"),
+    "unreadable": (400, "Malformed body or parameter"),
+    "invalid": (422, "Invalid document"),
+    "no-key": (400, "Idempotency key required"),
     "rate-limited": (429, "Too many requests"),
-    "region-unreachable": (502, "The region cannot be reached"),
-    "deadline": (504, "Not answered in time"),
-    # What a host says instead of an answer.
-    "overloaded": (429, "Too much waits already"),
-    "unavailable": (503, "No answer can be given now"),
-    "not-leading": (503, "This server does not lead"),
-    "not-proven": (503, "This server cannot show that it leads"),
-    "read-only": (503, "The store takes no writes"),
-    "failed": (503, "A fault of ours; nothing was done"),
-    "internal": (500, "A fault of ours"),
-    "outcome-unknown": (503, "It may have been done or not"),
-    "not-reached": (503, "Not as far as was asked for"),
-    "stopped": (503, "This server has stopped"),
-    "gone": (410, "The log no longer reaches back that far"),
-    "diverged": (410, "That place is not in this log"),
+    "region-unreachable": (502, "Region unreachable"),
+    "deadline": (504, "Deadline exceeded"),
+    # Errors of a host.
+    "overloaded": (429, "Overloaded"),
+    "unavailable": (503, "Temporarily unavailable"),
+    "not-leading": (503, "This server is not the leader"),
+    "not-proven": (503, "Leadership not proven"),
+    "read-only": (503, "The store is read-only"),
+    "failed": (503, "Internal error; nothing was changed"),
+    "internal": (500, "Internal error"),
+    "outcome-unknown": (503, "Outcome unknown"),
+    "not-reached": (503, "Revision not reached in time"),
+    "stopped": (503, "Server stopped"),
+    "gone": (410, "Revision trimmed from the log"),
+    "diverged": (410, "Revision not in this log"),
 }
 
-#: Refusals whose status is not 409, the conflict with what is.
+#: Refusals whose status is not 409 (conflict with the current state).
 _STATUS: dict[Code, int] = {
     Code.MALFORMED: 422,
     Code.TOO_LARGE: 413,
@@ -61,24 +61,25 @@ _STATUS: dict[Code, int] = {
     Code.RESIDENCY: 422,
     Code.LATENCY: 422,
 }
-#: Refusals that a while cures, as far as can be told.
+#: Refusals that resolve themselves after a while.
 RETRYABLE = ("too-many-pending",)
 
-#: Facts that are revisions of the log; the one to catch up to is the object's present one.
+#: Facts that are revisions of the log. `catch_up_to` is the object's current revision.
 _REVISIONS = ("seen", "catch_up_to", "revision", "uid", "session", "current", "joined")
 
-#: What people may do next, by code.
+#: Next steps for users, by code.
 _HINTS: dict[str, str] = {
     "unauthenticated": "holdfast config show, then holdfast token create",
+    "wrong-media-type": "send the header Content-Type: application/json",
     "no-right": "holdfast can-i COMMAND, holdfast whoami",
     "wrong-scope": "holdfast whoami",
-    "stale": "read it again and repeat with what you read: holdfast get KIND NAME -o yaml",
+    "stale": "read the object again and repeat the change at that revision: holdfast get KIND NAME -o yaml",
     "exists": "holdfast get KIND NAME",
     "not-found": "holdfast get KIND",
     "in-use": "holdfast describe KIND NAME",
     "not-leading": "holdfast status",
-    "outcome-unknown": "repeat it with the same key: it is done at most once",
-    "deadline": "repeat it with the same key: it is done at most once",
+    "outcome-unknown": "retry with the same key: the command is applied at most once",
+    "deadline": "retry with the same key: the command is applied at most once",
     "region-unreachable": "holdfast get regions",
     "gone": "list again",
     "diverged": "list again",
@@ -88,7 +89,7 @@ _HINTS: dict[str, str] = {
 
 
 class InvalidField(Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong, and where in the body."""
+    """One field error: what is wrong, and a JSON pointer into the body."""
 
     pointer: str
     detail: str
@@ -96,7 +97,7 @@ class InvalidField(Struct, frozen=True, omit_defaults=True):
 
 
 class Problem(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """A problem document. `type` and `code` never change their meaning; texts may."""
+    """A problem document (RFC 9457). The meaning of `type` and `code` never changes; texts may."""
 
     type: str
     title: str
@@ -119,7 +120,7 @@ def problem(
     retry_after_ms: int = 0,
     lane: str = "",
 ) -> Problem:
-    """A problem of the API's own, or of a host's."""
+    """Return a problem of the API itself, or of a host."""
     status, title = API_PROBLEMS[code]
     if status in (429, 503) and not retry_after_ms:
         retry_after_ms = 1_000
@@ -138,7 +139,7 @@ def problem(
 
 
 def from_refusal(refused: Refused, *, lane: str = "", conditional: bool = False) -> Problem:
-    """A ledger's refusal. `conditional`: the sender named what it expects, so a conflict is a failed condition."""
+    """Return a refusal as a problem. `conditional`: the sender named a precondition, so a conflict has status 412."""
     code = refused.code
     status = 429 if code.value in RETRYABLE else _STATUS.get(code, 409)
     if conditional and code in (Code.STALE, Code.EXISTS):
@@ -157,7 +158,7 @@ def from_refusal(refused: Refused, *, lane: str = "", conditional: bool = False)
 
 
 def _facts(refused: Refused) -> dict[str, Any]:
-    """The facts in the words of documents: revisions as texts, names in camel case."""
+    """Return the facts as documents have them: revisions as text, names in camel case."""
     found = {}
     for name, value in refused.facts.items():
         if name in _REVISIONS and isinstance(value, int):
@@ -169,7 +170,7 @@ def _facts(refused: Refused) -> dict[str, Any]:
 
 
 def from_error(error: Unavailable | ListAgain, *, lane: str = "") -> Problem:
-    """What a host said instead of an answer."""
+    """Return a host's error as a problem."""
     if isinstance(error, ListAgain):
         return problem("diverged" if isinstance(error, Diverged) else "gone", str(error))
     return problem(error.code, str(error) or error.code, lane=lane)
@@ -179,7 +180,7 @@ _encode = msgspec.json.Encoder(enc_hook=str, order="deterministic").encode
 
 
 def to_reply(found: Problem, headers: Pairs = ()) -> Reply:
-    """The problem as an answer."""
+    """Return the problem as a reply."""
     own: list[tuple[str, str]] = [CONTENT_TYPE, *headers]
     if found.retry_after_ms:
         own.append(("retry-after", str(max(1, -(-found.retry_after_ms // 1_000)))))

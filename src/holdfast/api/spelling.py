@@ -1,4 +1,4 @@
-"""The nearest known name to one that was mistyped."""
+"""The known name that is nearest to a mistyped one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """The one of `words` that was probably meant; empty when none is near."""
+    """Return the word that was probably meant; empty if none is near."""
 
     plain = {_plain(known): known for known in reversed(tuple(words))}
     word = _plain(word[:64])
@@ -18,7 +18,7 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """A hint with the nearest word; empty when none is near."""
+    """Return a hint with the nearest word; empty if none is near."""
     near = nearest(word, words)
     return f"did you mean {near}?" if near else ""
 

@@ -1,20 +1,20 @@
 """Benchmarks: one module or package per `holdfast bench` command.
 
-Lives here: measurements and their targets. Must not: be imported by anything but the command line.
+Contents: measurements and their targets. Only the command line imports them.
 
 - `report`          results, targets, baselines, the report and its JSON
 - `core`            the pure core: decide, fork, memory
 - `ledger`          a ledger on SQLite as a server runs it
 - `ledger_restart`  a restart of that ledger in a new process
-- `store`           the embedded store: commits alone and beside a snapshot
+- `store`           the embedded store: commits alone and during a snapshot
 - `api`             a server over HTTP
 - `road`            from the platform to its regions
 - `road_million`    a million replicas from the platform
 - `schedule`        the scheduler (a package)
 - `agent`           all figures of agents
-- `agent_serving`   from a write to a replica that serves
-- `agent_sessions`  what 2,000 idle agents cost a server
-- `limits`          the largest accepted objects, and how they are removed (a package)
+- `agent_serving`   from a write to a serving replica
+- `agent_sessions`  the cost of 2,000 idle agents for a server
+- `limits`          the largest accepted objects, and their removal (a package)
 - `sim`             the simulator
 - `fixtures`        what benchmarks run on
 - `load`            the load processes that benchmarks start

@@ -1,4 +1,4 @@
-"""Agents, between processes: from a workload to a process that serves, and what 2,000 sessions cost a region."""
+"""Agents, between processes: from a workload to a serving process, and the cost of 2,000 sessions for a region."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.bench.report import BenchReport, ReportBuilder, temporary_folder
 
 
 def run(*, small: bool = False) -> BenchReport:
-    """All figures of agents."""
+    """Measure all figures of agents."""
     sheet = ReportBuilder()
     with sheet.part(*agent_serving.ROWS, *agent_sessions.ROWS), temporary_folder() as folder:
         with sheet.part(*agent_serving.ROWS):

@@ -1,10 +1,10 @@
-"""From creating a workload to hearing that it serves, at the platform, with agents that start real processes.
+"""From creating a workload to its `serving` status at the platform, with agents that start real processes.
 
-The example's service, one replica, for one region after the other. Each is deleted, and gone, before the next is
-created: nothing else happens meanwhile. The way of each:
+The example's service, one replica, in one region after the other. Each workload is deleted completely before the next
+is created, so that nothing else happens meanwhile. Its path:
 
-    write ──▶ assigned ──▶ shipped ──▶ placed ──▶ started ──▶ ready ──▶ asked at its port ──▶ reported ──▶ watch
-    platform  platform     region      region     agent       agent     region                platform     platform
+    write ──▶ assigned ──▶ shipped ──▶ placed ──▶ started ──▶ ready ──▶ probed ──▶ reported ──▶ watch
+    platform  platform     region      region     agent       agent     region     platform     platform
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from holdfast.bench.report import BenchResult, Unmeasured, at_most, p99, time_li
 from holdfast.client.errors import NotFoundError
 from holdfast.wiring.dev.data_folder import REGIONS, documents_in, example
 
-#: Workloads before those that are measured, and those.
+#: Workloads for warm-up, and measured workloads.
 WHOLE, SMALL = (3, 100), (0, 3)
 ROWS = ("agent.serving_p50", "agent.serving_p99")
-#: In each region, each with an agent.
+#: Nodes per region, each with an agent.
 NODES = 1
-#: One takes longer only if it never serves.
+#: Time limit per workload.
 SECONDS_EACH = 60
-#: Between two workloads, so that nothing of the last one is still under way.
+#: Pause between two workloads, so that the first has no work left in progress.
 PAUSE_SECONDS = 0.1
 
 
 async def measure_serving(folder: Path, *, small: bool = False) -> list[BenchResult]:
-    """From before the write is sent until a watch tells that the replica serves; the baseline is the write."""
+    """Measure from before the write until a watch shows the serving replica. Baseline: the write."""
     warm_up, workloads = SMALL if small else WHOLE
     async with dev_clients(folder, agents=NODES) as clients, time_limit(SECONDS_EACH * (warm_up + workloads)):
         times = await _times(clients, warm_up + workloads)
@@ -54,7 +54,7 @@ async def measure_serving(folder: Path, *, small: bool = False) -> list[BenchRes
 
 
 async def _times(clients: BenchClients, workloads: int) -> list[tuple[float, float]]:
-    """The seconds until each served, and until its write was answered."""
+    """Return for each workload the seconds until it served, and until its write was answered."""
     times: list[tuple[float, float]] = []
     template = _service()
     async with watch_timers((clients.platform,), "workloads", _serving) as (watch,):
@@ -71,7 +71,7 @@ async def _times(clients: BenchClients, workloads: int) -> list[tuple[float, flo
 
 
 async def _delete(clients: BenchClients, name: str) -> None:
-    """Delete a workload, and wait until nothing of it is left anywhere."""
+    """Delete a workload and wait until it is deleted everywhere."""
     await clients.tenant.delete("workloads", name, TENANT)
     while True:
         try:
@@ -82,14 +82,14 @@ async def _delete(clients: BenchClients, name: str) -> None:
 
 
 def _service() -> Any:
-    """What runs in the example's critical service."""
+    """Return the template of the example's critical service."""
     file = example()
     if file is None:
-        raise Unmeasured("the example, whose service is started, lies only beside the sources")
+        raise Unmeasured("the example, whose service is started, exists only in a source checkout")
     (found,) = [one for one in documents_in(file) if one["metadata"]["name"] == "risk-api"]
     return found["spec"]["template"]
 
 
 def _serving(workload: Document) -> str:
-    """The name of a workload whose replica serves; of any other, and of one that is gone, nothing."""
+    """Return the name of a workload whose replica serves; empty for all others."""
     return str(workload["metadata"]["name"]) if workload.get("status", {}).get("serving") == 1 else ""

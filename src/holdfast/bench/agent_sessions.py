@@ -1,9 +1,9 @@
-"""What 2,000 agents cost their region's server while nothing changes: processor time, and entries in its log.
+"""The cost of 2,000 agents for their region's server while nothing changes: processor time, and entries in its log.
 
     2,000 agents in one process ──▶ heartbeats, four in a lease ──▶ one region's server of `holdfast dev`
                                 ◀── a stream for each
 
-The server's processor time is what the system says of its process. First it is watched without agents.
+The server's processor time is read from the operating system. It is first measured without agents.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.wiring.dev.data_folder import REGIONS, read_ready_file
 
 ROWS = ("agent.sessions2000", "agent.sessions2000_log", "agent.sessions2000_rate")
-#: The part of all heartbeats that has to come: one that waits for a core comes late.
+#: Required share of all heartbeats: one that waits for a core is late.
 LEAST = 0.85
 TOKEN = "agents"
 LOAD_MODULE = "holdfast.bench.load.agent_load"
 
 
 class SessionsSize(NamedTuple):
-    """So many agents. A server is watched without them; then, after the last has registered, until nothing of it is
-    under way any more; and then with them."""
+    """Number of agents and three times: without agents, settling after the last registration, and with agents."""
 
     agents: int
     alone_seconds: float
@@ -47,7 +46,7 @@ WHOLE, SMALL = SessionsSize(2_000, 10, 10, 20), SessionsSize(20, 3, 3, 3)
 
 
 class ServerSample(Struct, frozen=True):
-    """A server at a moment: the seconds of a core that its process has used, and the last batch of its log."""
+    """A server at one moment: processor seconds used by its process, and the last batch of its log."""
 
     when: float
     used: float
@@ -55,16 +54,16 @@ class ServerSample(Struct, frozen=True):
 
 
 async def measure_sessions(folder: Path, *, small: bool = False) -> list[BenchResult]:
-    """The percent of one core, the batches in the log meanwhile, and the heartbeats answered in a second.
+    """Measure percent of one core, batches in the log, and answered heartbeats per second.
 
-    The baselines are the same server without agents, all heartbeats that were answered, and four in each lease.
+    The baselines: the same server without agents, all answered heartbeats, and four per lease.
     """
     size = SMALL if small else WHOLE
     async with dev_clients(folder) as clients:
         await admit_agents(clients)
         region, ready = clients.regions[0], read_ready_file(folder / REGIONS[0])
         if ready is None:
-            raise Unmeasured("the region's server is not ready any more")
+            raise Unmeasured("the region's server is no longer ready")
         alone, _ = await _watched(region, ready.pid, size.alone_seconds)
         async with LoadProcess.running(
             LOAD_MODULE, AgentFleet(ready.address, format_token(TOKEN, SECRET), size.agents)
@@ -73,7 +72,9 @@ async def measure_sessions(folder: Path, *, small: bool = False) -> list[BenchRe
             before = await _lived(other)
             percent, batches = await _watched(region, ready.pid, size.watched_seconds)
             after = await _lived(other)
-    require((after.broken, after.over) == (before.broken, before.over), f"it was not quiet: {before} to {after}")
+    require(
+        (after.broken, after.over) == (before.broken, before.over), f"streams or sessions ended: {before} to {after}"
+    )
     answered, wanted = after.renewed - before.renewed, size.agents * 4_000 / DEFAULTS.session_lease
     return [
         at_most("agent.sessions2000", percent, "percent", alone, 20),
@@ -83,7 +84,7 @@ async def measure_sessions(folder: Path, *, small: bool = False) -> list[BenchRe
 
 
 async def admit_agents(clients: BenchClients) -> None:
-    """Agents can prove who they are, at the platform and at the region that is asked."""
+    """Create a principal and a token for agents at the platform, which ships them to its regions."""
     expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     spec = {"principal": "agent/*", "hash": hash_secret(SECRET), "expires": expires, "any": True}
     await clients.platform.batch([document("Principal", "agent/*", {}), document("Token", TOKEN, spec)])
@@ -95,7 +96,7 @@ async def _lived(other: LoadProcess) -> FleetStats:
 
 
 async def _watched(region: AsyncClient, pid: int, seconds: float) -> tuple[float, int]:
-    """The percent of one core that the server used for so long, and how many batches it wrote."""
+    """Return the percent of one core that the server used, and the batches that it wrote."""
     before = await _look(region, pid)
     await asyncio.sleep(seconds)
     after = await _look(region, pid)
@@ -104,5 +105,5 @@ async def _watched(region: AsyncClient, pid: int, seconds: float) -> tuple[float
 
 async def _look(region: AsyncClient, pid: int) -> ServerSample:
     status = await region.status()
-    clock = (~pid << 3) | 2  # the clock of that process, as Linux names it: counted in nanoseconds, not in ticks
+    clock = (~pid << 3) | 2  # The process's clock, as Linux names it: in nanoseconds, not in ticks.
     return ServerSample(time.monotonic(), time.clock_gettime(clock), int(status["token"].split(":")[2]))

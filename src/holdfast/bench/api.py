@@ -1,7 +1,7 @@
-"""A server as its callers meet it: over HTTP on loopback, from another process, durable on SQLite.
+"""A server as its callers use it: over HTTP on loopback, from another process, durable on SQLite.
 
 One region of 1,000 nodes whose leader serves its API: proposals of a hundred, single placements over 32 connections,
-and a thousand watchers, with ten thousand other subscriptions in the index. Then the command line, as people run it.
+and a thousand watchers, with ten thousand other subscriptions in the index. Then the command line, as users run it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ROWS = ("api.batch100", "api.single", "api.watch1000", "cli.get")
 
 
 class ApiSize(NamedTuple):
-    """How much of everything: so many rounds, each of so many workloads."""
+    """Sizes of the measurements: rounds, and workloads per round."""
 
     nodes: int
     rounds: int
@@ -73,7 +73,7 @@ WHOLE, SMALL = ApiSize(1_000, 5, 20, 2, 1_000, 10_000, 20, 15), ApiSize(50, 1, 2
 
 
 def run(*, small: bool = False) -> BenchReport:
-    """All figures of a server's API."""
+    """Measure all figures of a server's API."""
     sheet = ReportBuilder()
     with sheet.part(*ROWS), temporary_folder() as folder:
         asyncio.run(_measure(sheet, folder, SMALL if small else WHOLE))
@@ -112,7 +112,7 @@ async def _measure_all(sheet: ReportBuilder, load: LedgerLoad, server: str, fold
 
 
 async def _tokens(load: LedgerLoad) -> None:
-    """The scheduler and an operator can prove who they are."""
+    """Create principals and tokens of a scheduler and an operator."""
     now, cursor = load.region.at, load.ledger.durable.state.region.cursor
     rights = tuple(Permission)
     puts: list[Any] = [
@@ -135,7 +135,7 @@ class _Rates(NamedTuple):
     rounds: int
 
     async def measure(self, name: str, workloads: int, each: int, senders: int, least: float) -> BenchResult:
-        """The baseline is how many placements a second a plain file takes, in batches of the same size."""
+        """Measure a rate. Baseline: placements per second of a plain file, in batches of the same size."""
         rounds = [await self._round(workloads, each, senders) for _ in range(self.rounds)]
         rates, plain = zip(*rounds, strict=True)
         return at_least(name, median(rates), "placements/s", median(plain), least, rates)
@@ -149,7 +149,7 @@ class _Rates(NamedTuple):
             seq, before = durable.state.info.seq, durable.log_bytes
             other.tell()
             sent = msgspec.json.decode(await other.hear(), type=SendResult)
-        require(sent.landed == len(envelopes), f"{sent.landed} of {len(envelopes)} landed")
+        require(sent.landed == len(envelopes), f"{sent.landed} of {len(envelopes)} committed")
         batches = durable.state.info.seq - seq
         plain = self.raw.times((durable.log_bytes - before) // batches, 50)
         placed = len(envelopes) * each
@@ -157,9 +157,9 @@ class _Rates(NamedTuple):
 
 
 async def _watched(load: LedgerLoad, server: str, size: ApiSize) -> BenchResult:
-    """How long a commit takes to reach a thousand watchers, the slowest of a hundred commits.
+    """Measure how long a commit takes to reach a thousand watchers: the 99th percentile of the commits.
 
-    The baseline is the same for one watcher.
+    Baseline: the same for one watcher.
     """
     ledger, uids = load.ledger, load.region.node_uids
     others = [
@@ -175,7 +175,7 @@ async def _watched(load: LedgerLoad, server: str, size: ApiSize) -> BenchResult:
 
 
 async def _reached(load: LedgerLoad, server: str, watches: int, changes: int) -> list[float]:
-    """The milliseconds until each of so many changes had reached the last watcher."""
+    """Return for each change the milliseconds until the last watcher received it."""
     node = load.region.node_uids[0]
     name = load.ledger.durable.state.nodes[node].name
     path, note = f"/v1/nodes/{name}?watch=true", f"change {watches}"
@@ -187,7 +187,7 @@ async def _reached(load: LedgerLoad, server: str, watches: int, changes: int) ->
             began = time.monotonic()
             await load.send(Envelope(OPERATOR, command, load.ledger.clock.wall(), key=f"{watches}-{number}"))
             heard = msgspec.json.decode(await other.hear(), type=ChangeSeen)
-            require(heard.number == number, f"watchers heard of change {heard.number}, not of {number}")
+            require(heard.number == number, f"watchers received change {heard.number} instead of {number}")
             took.append((heard.last - began) * 1_000)
             await asyncio.sleep(0.05)
         other.tell()
@@ -195,7 +195,7 @@ async def _reached(load: LedgerLoad, server: str, watches: int, changes: int) ->
 
 
 async def _command_line(server: str, runs: int) -> BenchResult:
-    """`holdfast get`, from starting the interpreter to its end, the median of several; baseline: `python -c pass`."""
+    """Measure `holdfast get` from process start to end, the median of several runs. Baseline: `python -c pass`."""
 
     async def seconds(*command: str) -> float:
         began = time.perf_counter()

@@ -21,14 +21,14 @@ from holdfast.bench.report import (
 
 NODES, SLOTS = 5_000, 1_000_000
 SMALL_NODES, SMALL_SLOTS = 50, 4_000
-#: Proposals in one batch: what eight writers have in flight, and what sixty-four have.
+#: Proposals per batch: those that eight writers have in flight, and those of sixty-four.
 BATCH_OF_100 = 8
 BATCH_OF_1 = 64
 SINGLE_WORKLOADS = 60
 
 
 def run(*, small: bool = False) -> BenchReport:
-    """All figures of the core. The collector is off while deciding, as it is on a leader."""
+    """Measure all figures of the core. The garbage collector is off while deciding, as on a leader."""
     sheet = ReportBuilder()
     nodes, slots = (SMALL_NODES, SMALL_SLOTS) if small else (NODES, SLOTS)
     with sheet.part("core.batch100", "core.single", "core.fork", "core.memory.per_slot"):
@@ -49,9 +49,9 @@ def run(*, small: bool = False) -> BenchReport:
 
 
 def _rates(region: BenchRegion, workloads: int, each: int, batch: int) -> list[float]:
-    """Placements per second; opening slots and writing proposals is not counted.
+    """Return placements per second, without the time for opening slots and writing proposals.
 
-    The run is cut into tenths. The later half of them counts, when the region is fullest.
+    The run has ten parts. The later five count, because the region is fullest then.
     """
     tenth = max(1, workloads // 10)
     rates = []
@@ -70,7 +70,7 @@ def _rates(region: BenchRegion, workloads: int, each: int, batch: int) -> list[f
 
 
 def _place_workload(region: BenchRegion, each: int, batch: int) -> float:
-    """Open a workload and place it; the seconds that the placing took."""
+    """Open a workload and place it; return the seconds of the placing."""
     envelopes = region.proposals(region.open_workload(), each)
     start = time.perf_counter()
     for first in range(0, len(envelopes), batch):
@@ -79,7 +79,7 @@ def _place_workload(region: BenchRegion, each: int, batch: int) -> float:
 
 
 def _fork(region: BenchRegion) -> BenchResult:
-    """A fork of the whole state, and as its baseline the copy of one plain dict of as many rows."""
+    """Measure a fork of the full state. Baseline: the copy of one plain dict with as many rows."""
     times = []
     for _ in range(20):
         start = time.perf_counter()
@@ -95,5 +95,5 @@ def _fork(region: BenchRegion) -> BenchResult:
 
 
 def _flat_bytes() -> float:
-    """The baseline of memory: a row of twenty references and its entry in a dict, with nothing around it."""
+    """Return the baseline of memory: a row of twenty references and its dict entry, nothing else."""
     return 16 + 21 * 8 + 100

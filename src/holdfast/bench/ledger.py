@@ -1,7 +1,8 @@
 """A region's ledger as a server runs it, on SQLite with every commit synced: rate, restart, memory, snapshots.
 
-One region goes through it all: 5,000 nodes; single placements with 64 writers in flight; proposals of a hundred with
-eight, until the slots stand; a snapshot while commits go on; a tail of 10,000 batches; and a restart in a new process.
+One region passes through all steps: 5,000 nodes; single placements with 64 writers in flight; proposals of a hundred
+with eight writers until all slots are placed; a snapshot during commits; a tail of 10,000 batches; and a restart in a
+new process.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from holdfast.bench.report import (
 
 TAIL_EACH = 10
 SINGLE_WORKLOADS = 60
-#: How many workloads are opened before their proposals, which are valid for seconds, are sent.
+#: Workloads that are opened before their proposals, which are valid for seconds, are sent.
 AT_ONCE = 20
 
 
-#: Of this benchmark, and of its restart in a new process.
+#: Figures of this benchmark, and of its restart in a new process.
 ROWS = (
     "ledger.batch100.sqlite", "ledger.single64.sqlite", "ledger.commit_p99.during_snapshot",
     "ledger.commit_max.during_snapshot",
@@ -44,7 +45,7 @@ RESTART_ROWS = ("ledger.restart.1m", "ledger.memory.per_slot")
 
 
 class LedgerSize(NamedTuple):
-    """How large the region is: its nodes, its slots, and the batches after its snapshot."""
+    """Size of the region: nodes, slots, and batches after its snapshot."""
 
     nodes: int
     slots: int
@@ -55,7 +56,7 @@ WHOLE, SMALL = LedgerSize(5_000, 1_000_000, 10_000), LedgerSize(1_000, 12_000, 1
 
 
 def run(*, small: bool = False) -> BenchReport:
-    """All figures of a ledger on SQLite."""
+    """Measure all figures of a ledger on SQLite."""
     sheet, size = ReportBuilder(), SMALL if small else WHOLE
     with sheet.part(*ROWS, *RESTART_ROWS), temporary_folder() as folder:
         with sheet.part(*ROWS):
@@ -87,10 +88,10 @@ async def _measure(sheet: ReportBuilder, folder: Path, size: LedgerSize) -> None
 async def _rate(
     load: LedgerLoad, raw: RawFile, name: str, workloads: int, each: int, writers: int, least: float
 ) -> BenchResult:
-    """Durable placements per second; opening slots and writing proposals is not counted.
+    """Return durable placements per second, without the time for opening slots and writing proposals.
 
-    The run is cut into tenths, of which the later half counts. The baseline is how many placements a second the raw
-    loop writes, in batches of the same size, beside the same tenths.
+    The run has ten parts, of which the later five count. Baseline: placements per second that the raw file loop writes
+    in the same parts, in batches of the same size.
     """
     tenth = max(1, workloads // 10)
     rates: list[tuple[float, float]] = []
@@ -112,7 +113,7 @@ async def _rate(
 
 
 async def _snapshot(load: LedgerLoad, raw: RawFile, workloads: int) -> list[BenchResult]:
-    """Commits of single placements by eight writers while a snapshot of everything is written."""
+    """Measure commits of single placements by eight writers while a full snapshot is written."""
     plain = [took * 1_000 for took in raw.times(1_000, 500)]
     taking = asyncio.create_task(load.ledger.snapshots.take())
     took: list[float] = []
@@ -122,7 +123,7 @@ async def _snapshot(load: LedgerLoad, raw: RawFile, workloads: int) -> list[Benc
             if not taking.done():
                 took += [one * 1_000 for one in part]
     await taking
-    require(len(took) >= 100, f"the snapshot was over after {len(took)} commits, which is too soon to measure them")
+    require(len(took) >= 100, f"the snapshot ended after {len(took)} commits, too few to measure")
     return [
         at_most("ledger.commit_p99.during_snapshot", p99(took), "ms", p99(plain), 25, took),
         at_most("ledger.commit_max.during_snapshot", max(took), "ms", max(plain), 60, took),

@@ -1,4 +1,4 @@
-"""A restart of a ledger in a new process: from its start to its first accepted command, and the memory it then has."""
+"""A restart of a ledger in a new process: from its start to its first accepted command, and its memory then."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.ports.clock import SystemClock
 from holdfast.stores.sqlite.store import SqliteStore
 
-#: What the new process runs.
+#: The code of the new process.
 _CODE = "import sys; from holdfast.bench.ledger_restart import main; main(*sys.argv[1:])"
 
 
 class RestartMeasurement(Struct, frozen=True):
-    """What the new process found: when its first command was accepted, and its memory before and after."""
+    """Report of the new process: time of its first accepted command, and its memory before and after."""
 
     accepted: float
     slots: int
@@ -35,13 +35,13 @@ class RestartMeasurement(Struct, frozen=True):
 
 
 def measure_restart(folder: Path, slots: int) -> list[BenchResult]:
-    """Start a process on this store, and wait for it to accept a command."""
+    """Start a process on this store and wait until it accepts a command."""
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", _CODE, str(folder)], check=False, capture_output=True, timeout=600)
     require(not done.returncode, f"the new process ended with {done.returncode}: {done.stderr.decode()[-400:].strip()}")
     found = msgspec.json.decode(done.stdout, type=RestartMeasurement)
-    require(found.slots == slots, f"{found.slots} slots came back, not {slots}")
+    require(found.slots == slots, f"{found.slots} slots after the restart, not {slots}")
     per_slot = (found.resident_bytes - found.empty_bytes) / slots
     return [
         at_most("ledger.restart.1m", found.accepted - start, "s", _read_seconds(folder), 10),
@@ -50,7 +50,7 @@ def measure_restart(folder: Path, slots: int) -> list[BenchResult]:
 
 
 def _read_seconds(folder: Path) -> float:
-    """The baseline of a restart: reading every file of the store once."""
+    """Return the baseline of a restart: the seconds to read every file of the store once."""
     start = time.perf_counter()
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -59,7 +59,7 @@ def _read_seconds(folder: Path) -> float:
 
 
 def main(folder: str) -> None:
-    """The new process: print what was found as JSON."""
+    """Run in the new process: print the measurement as JSON."""
     empty = resident_bytes()
     print(msgspec.json.encode(asyncio.run(_restart(Path(folder), empty))).decode())
 
@@ -71,7 +71,7 @@ async def _restart(folder: Path, empty: int) -> RestartMeasurement:
     serving = asyncio.create_task(ledger.run())
     try:
         while ledger.role is not Role.LEADING:
-            require(not serving.done(), "the ledger ended before it led")
+            require(not serving.done(), "the ledger ended before it became leader")
             await asyncio.sleep(0.005)
         command = OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "bench", "", "measured", clock.wall() + 3_600_000)
         answer = await ledger.submit(Envelope("person/bench", command, clock.wall(), key="restart"))

@@ -1,12 +1,12 @@
-"""What a benchmark reports: values in the unit of their target, and a ratio to a baseline of the same run.
+"""Reports of benchmarks: values in the unit of their target, each with a ratio to a baseline of the same run.
 
-Machines differ and are noisy; the ratio is what can be compared. The baseline says what it is. A value is the median of
-what was measured, with the best and the worst of it beside; a percentile has the fastest and the slowest. What could
-not be measured says why, and everything else is reported all the same.
+Machines differ and are noisy; ratios are comparable. Each benchmark documents its baseline. A value is the median of
+its measurements, shown with the best and the worst; a percentile is shown with the fastest and the slowest. A failed
+measurement is reported with its reason, and does not prevent the others.
 
-    with sheet.part("api.batch100", "api.single"):      # rows of the report, each found or failed at the end
+    with sheet.part("api.batch100", "api.single"):      # rows of the report, each measured or failed at the end
         sheet.add(at_least(...))
-        must(answer == 200, f"the server said {answer}")
+        require(answer == 200, f"the server answered {answer}")
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _T = TypeVar("_T")
 
 
 class BenchResult(Struct, frozen=True):
-    """One figure, and the best and worst of those that it stands for. `met` is judged by `direction`: `>=` the target
-    for rates, `<=` for costs."""
+    """One figure, with the best and the worst of its measurements. `met` follows `direction`: `>=` the target for
+    rates, `<=` for costs.
+    """
 
     name: str
     value: float
@@ -45,14 +46,14 @@ class BenchResult(Struct, frozen=True):
 
 
 class FailedFigure(Struct, frozen=True):
-    """A figure that there is not, and why."""
+    """A figure that could not be measured, and why."""
 
     name: str
     why: str
 
 
 class HostInfo(Struct, frozen=True):
-    """What it was measured on."""
+    """The machine of the measurement."""
 
     cores: int
     memory_mib: int
@@ -70,40 +71,42 @@ class BenchReport(Struct, frozen=True):
 
 
 class Unmeasured(Exception):
-    """Something is not as it has to be for a figure to mean anything."""
+    """A condition of a measurement does not hold, so that its figure would mean nothing."""
 
 
 def require(holds: object, why: object) -> None:
-    """What has to be so, or the figure cannot be measured; a benchmark says why and goes on with the next."""
+    """Check a condition of a measurement. If it does not hold, the figure is reported as failed and the next one
+    follows.
+    """
     if not holds:
         raise Unmeasured(str(why))
 
 
 @asynccontextmanager
 async def time_limit(seconds: float) -> AsyncIterator[None]:
-    """Wait for no longer than that: what then is not there never comes."""
+    """Raise `Unmeasured` if the block takes longer than `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError as error:
-        raise Unmeasured(f"it did not end within {seconds:g} s") from error
+        raise Unmeasured(f"not finished within {seconds:g} s") from error
 
 
 class ReportBuilder:
-    """The figures of a run, as they come."""
+    """Collects the figures of a run."""
 
     def __init__(self) -> None:
         self._results: dict[str, BenchResult] = {}
         self._failures: dict[str, FailedFigure] = {}
 
     def add(self, *results: BenchResult) -> None:
-        """Figures that were measured."""
+        """Add measured figures."""
         self._results |= {one.name: one for one in results}
 
     @contextmanager
     def part(self, *names: str) -> Iterator[None]:
-        """What measures these. Whatever goes wrong in it is why those of them are missing that it has not found."""
-        why = "it was not measured"
+        """Measure these figures within the block. An error in it becomes the reason for those that are missing."""
+        why = "not measured"
         try:
             yield
         except Exception as error:
@@ -113,20 +116,21 @@ class ReportBuilder:
                 self._failures[name] = FailedFigure(name, why)
 
     def report(self) -> BenchReport:
-        """All of it, in the order in which it came."""
+        """Return the report, in the order of measurement."""
         return BenchReport(host_info(), tuple(self._results.values()), tuple(self._failures.values()))
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder on the disk that is measured, which is the current one; it is gone afterwards. To be made within the
-    part of all that needs it: where there can be none, that is why these are missing."""
+    """Yield a folder on the measured disk (that of the current folder), deleted afterwards. Use it within the `part` of
+    all figures that need it, so that a failure to create it becomes their reason.
+    """
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
         yield Path(name)
 
 
 def describe_error(error: Exception) -> str:
-    """What went wrong, in words; and where, unless the benchmark itself said so."""
+    """Describe an error, with its source line unless the benchmark raised it itself."""
     if isinstance(error, Unmeasured):
         return str(error)
     trace = error.__traceback__
@@ -139,7 +143,7 @@ def describe_error(error: Exception) -> str:
 def at_least(
     name: str, value: float, unit: str, baseline: float, least: float, among: Sequence[float] = ()
 ) -> BenchResult:
-    """A rate that should be high: one value, or one that stands for those `among` which it was found."""
+    """Return a rate with a lower bound: a single value, or one that represents the values `among`."""
     best, worst = (max(among), min(among)) if among else (value, value)
     return _result(name, value, unit, baseline, least, value >= least, ">=", best, worst)
 
@@ -147,7 +151,7 @@ def at_least(
 def at_most(
     name: str, value: float, unit: str, baseline: float, most: float, among: Sequence[float] = ()
 ) -> BenchResult:
-    """A cost that should be low: one value, or one that stands for those `among` which it was found."""
+    """Return a cost with an upper bound: a single value, or one that represents the values `among`."""
     best, worst = (min(among), max(among)) if among else (value, value)
     return _result(name, value, unit, baseline, most, value <= most, "<=", best, worst)
 
@@ -157,23 +161,23 @@ def _result(
     worst: float,
 ) -> BenchResult:  # fmt: skip
     value, best, worst = (round(one, 3) for one in (value, best, worst))
-    baseline = round(baseline, 6)  # a plain file takes the little of a small form in less than a thousandth
+    baseline = round(baseline, 6)  # A plain file takes less than a thousandth for the sizes of --small.
     ratio = round(value / baseline, 4) if baseline else 0.0
     return BenchResult(name, value, unit, baseline, ratio, target, met, direction, best, worst)
 
 
 def later_half(values: Sequence[_T]) -> Sequence[_T]:
-    """What is measured of a run that is cut into parts: the first of them are its warm-up."""
+    """Return the later half of the parts of a run: the earlier half is warm-up."""
     return values[len(values) // 2 :]
 
 
 def p99(values: Sequence[float]) -> float:
-    """Of a hundred values the second largest; of fewer the largest. Every 99th percentile of a report is this one."""
+    """Return the 99th percentile: the second largest of a hundred values, the largest of fewer. All reports use it."""
     return sorted(values)[max(0, -(-99 * len(values) // 100) - 1)]
 
 
 def host_info() -> HostInfo:
-    """This machine, as far as it tells."""
+    """Return facts about this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     return HostInfo(os.cpu_count() or 1, memory, _processor(), platform.python_version(), platform.system())
 
@@ -187,7 +191,7 @@ def _processor() -> str:
 
 
 def resident_bytes() -> int:
-    """How much memory this process has resident."""
+    """Return the resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -199,7 +203,7 @@ class _Probe(Struct, frozen=True):
 
 
 def stores_per_second() -> float:
-    """The baseline of in-memory work: how many frozen structs are made, encoded and stored in a second."""
+    """Return the baseline of in-memory work: frozen structs made, encoded and stored per second."""
     encode = msgspec.msgpack.Encoder().encode
 
     def once() -> None:
@@ -213,7 +217,7 @@ def stores_per_second() -> float:
 
 
 def median_of(times: int, work: Callable[[], None]) -> float:
-    """How many seconds it takes: the median of several runs."""
+    """Return the median seconds of several runs of the work."""
     took = []
     for _ in range(times):
         start = time.perf_counter()
@@ -223,5 +227,5 @@ def median_of(times: int, work: Callable[[], None]) -> float:
 
 
 def to_json(report: BenchReport) -> str:
-    """The report as every benchmark prints it with `--json`."""
+    """Return the report as JSON, as every benchmark prints it with `--json`."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()

@@ -1,9 +1,9 @@
-"""The road from the platform to its regions, between the processes of `holdfast dev`, durable on SQLite.
+"""From the platform to its regions, between the processes of `holdfast dev`, durable on SQLite.
 
-One platform and three regions, each a server of its own. First one workload is changed again and again while nothing
-else happens: how long until the change is in every region's log. Then a thousand workloads are applied at once: how
-long until all is assigned to three regions and acknowledged from their logs, and how much the platform's log has grown.
-The latter is done anew in several platforms, one after the other. At last a million replicas, in `road_million`.
+One platform and three regions, each with its own server. First, one workload is changed repeatedly while nothing else
+happens: the time until the change is in every region's log. Then a thousand workloads are applied at once: the time
+until all are assigned to three regions and acknowledged from their logs, and the growth of the platform's log. The
+second part is repeated on several platforms, one after the other. Last, a million replicas, in `road_million`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from holdfast.core.ledger.revision import parse_revision
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.wiring.dev.data_folder import REGIONS
 
-#: Between two changes, so that nothing of the last one is still under way.
+#: Pause between two changes, so that the first has no work left in progress.
 PAUSE_SECONDS = 0.1
-#: Longer takes only what never ends.
+#: Time limit for a round.
 WITHIN_SECONDS = 600
 THREE: Document = {"replicas": 3}
 APPLIED = ("road.ship_p99", "road.apply1000", "road.apply1000_bytes")
 
 
 class RoadSize(NamedTuple):
-    """So many changes after a few that do not count; so many workloads at once, in so many platforms."""
+    """Warm-up changes, measured changes, workloads applied at once, and platforms for these."""
 
     warm_up: int
     changes: int
@@ -55,7 +55,7 @@ WHOLE, SMALL = RoadSize(20, 200, 1_000, 5), RoadSize(1, 2, 3, 1)
 
 
 def run(*, small: bool = False) -> BenchReport:
-    """All figures of the road."""
+    """Measure all figures of the link to the regions."""
     sheet, size = ReportBuilder(), SMALL if small else WHOLE
     with sheet.part(*APPLIED, *ROWS), temporary_folder() as folder:
         with sheet.part(*APPLIED):
@@ -66,7 +66,7 @@ def run(*, small: bool = False) -> BenchReport:
 
 
 async def _shipped(clients: BenchClients, size: RoadSize) -> BenchResult:
-    """From the change of a spec until the last region tells of it, the slowest of a hundred; baseline: the write."""
+    """Measure from the change of a spec until the last region shows it, the 99th percentile. Baseline: the write."""
     took, wrote = [], []
     async with watch_timers(clients.regions, "assignments", _generation) as watches:
         for number in range(1, size.warm_up + size.changes + 1):
@@ -88,8 +88,9 @@ def _generation(assignment: Document) -> int:
 
 
 class _Applied(Struct, frozen=True):
-    """Workloads at once: the seconds until all was acknowledged, and until the request was answered; by how many bytes
-    the log has grown for a thousand of them, in how many batches."""
+    """Workloads applied at once: seconds until all were acknowledged and until the request was answered; growth of the
+    log in bytes per thousand workloads, and in batches.
+    """
 
     seconds: float
     written: float
@@ -107,7 +108,7 @@ def _of(rounds: list[_Applied]) -> list[BenchResult]:
 
 
 async def _round(sheet: ReportBuilder, folder: Path, size: RoadSize, turn: int) -> _Applied:
-    """A platform of its own, in which nothing else happens; in the first one change after the other before."""
+    """Measure one new platform; on the first one, the single changes too."""
     async with dev_clients(folder) as clients, time_limit(WITHIN_SECONDS):
         if not turn:
             with sheet.part("road.ship_p99"):
@@ -118,7 +119,7 @@ async def _round(sheet: ReportBuilder, folder: Path, size: RoadSize, turn: int) 
 
 
 class _Look(Struct, frozen=True):
-    """What the platform has at a moment: its batch, and up to where each region has acknowledged."""
+    """The platform at one moment: its batch, and the acknowledged cursor of each region."""
 
     when: float
     seq: int
@@ -126,8 +127,9 @@ class _Look(Struct, frozen=True):
 
 
 async def _applied(clients: BenchClients, workloads: int) -> tuple[float, float, int, int]:
-    """The seconds from the request with all workloads until every region has acknowledged the last assignment, and
-    until its answer; and the batches of the platform's log before and after."""
+    """Apply all workloads. Return the seconds from the request until every region has acknowledged the last assignment,
+    and until its answer; and the platform's batches before and after.
+    """
     platform = clients.platform
     first = (await _look(platform)).seq
     documents = [workload(f"applied-{number:04}", "1", THREE) for number in range(workloads)]
@@ -147,7 +149,7 @@ async def _applied(clients: BenchClients, workloads: int) -> tuple[float, float,
 
 
 def _is_quiet(looks: list[_Look]) -> bool:
-    """Whether nobody has acknowledged anything new for a while: only then is the long list asked for."""
+    """Return whether no region has acknowledged anything for a second: only then is the long list requested."""
     settled = [look.cursors for look in looks if look.when >= looks[-1].when - 1.0]
     return len(settled) > 10 and all(cursors == settled[0] for cursors in settled)
 
@@ -159,14 +161,14 @@ async def _look(platform: AsyncClient) -> _Look:
 
 
 async def _newest(platform: AsyncClient, count: int) -> int:
-    """The revision of the newest assignment, once there are so many; 0 before."""
+    """Return the revision of the newest assignment once there are `count`; 0 before."""
     found = (await platform.list("assignments")).items
     mine = [one for one in found if one["metadata"]["name"].startswith("applied-")]
     return max(parse_revision(one["metadata"]["revision"]) or 0 for one in mine) if len(mine) >= count else 0
 
 
 async def _logged(folder: Path, first: int, last: int) -> tuple[int, int]:
-    """How many bytes and batches the platform's log holds after the first batch, up to the last."""
+    """Return bytes and batches of the platform's log after batch `first`, up to `last`."""
     store = await SqliteStore.open(folder / "ledger")
     try:
         size = batches = 0

@@ -1,6 +1,6 @@
 """A million replicas from the platform: a thousand workloads of different shapes, applied at once, over three regions.
 
-    apply ──▶ assigned ──▶ shipped ──▶ opened, placed ──▶ reported ──▶ statuses, until they say that all are bound
+    apply ──▶ assigned ──▶ shipped ──▶ opened, placed ──▶ reported ──▶ statuses that show all replicas bound
     platform  platform     link        each region        link         platform
 
 The servers are those of `holdfast dev`, durable on SQLite. The nodes are one more process: see `load.node_load`.
@@ -26,12 +26,12 @@ ROWS = ("road.c1m_s",)
 LOAD_MODULE = "holdfast.bench.load.node_load"
 LOOK_SECONDS = 1.0
 WITHIN_SECONDS = 1_200
-#: Room for all of them on a hundred nodes in each region, and about as much again.
+#: Capacity for all replicas on a hundred nodes per region, and about as much again.
 CAPACITY = Resources(256_000, 512 << 10, 1 << 20)
 
 
 class RoadMillionSize(NamedTuple):
-    """So many workloads of so many replicas, on so many nodes in each region."""
+    """Workloads, replicas of each, and nodes in each region."""
 
     workloads: int
     replicas: int
@@ -42,7 +42,7 @@ WHOLE, SMALL = RoadMillionSize(1_000, 1_000, 100), RoadMillionSize(4, 6, 2)
 
 
 async def measure_road_million(folder: Path, *, small: bool = False) -> list[BenchResult]:
-    """The seconds from sending the documents until statuses say that all are bound; the baseline is the request."""
+    """Measure from sending the documents until statuses show all replicas bound. Baseline: the request."""
     size = SMALL if small else WHOLE
     async with dev_clients(folder) as clients:
         await admit_agents(clients)
@@ -65,7 +65,7 @@ async def measure_road_million(folder: Path, *, small: bool = False) -> list[Ben
 
 
 async def _allow(clients: BenchClients, size: RoadMillionSize) -> None:
-    """Quota for all of it, and that so many may wait."""
+    """Set the quota for all replicas, and the limit of pending ones."""
     waiting = max(20_000, 2 * size.workloads * size.replicas)
     tenant = {"priorityClasses": [CLASS], "submitsPerMinute": 1_000_000, "pendingMax": waiting}
     hard = {"hard": {"cpu": "100000", "memory": "200000Gi"}}
@@ -73,7 +73,7 @@ async def _allow(clients: BenchClients, size: RoadMillionSize) -> None:
 
 
 def _workload(number: int, size: RoadMillionSize) -> Document:
-    """No two of them need the same."""
+    """Return a workload whose resource requests differ from all others."""
     need = {"cpu": f"{10 + number % 40}m", "memory": f"{16 + number // 40}Mi"}
     template = {"command": ["serve", f"shape-{number}"], "need": need}
     spec = {"template": template, "priorityClass": CLASS, "replicas": size.replicas}
@@ -81,6 +81,6 @@ def _workload(number: int, size: RoadMillionSize) -> Document:
 
 
 async def _bound(clients: BenchClients) -> int:
-    """How many replicas statuses say are bound."""
+    """Return the number of bound replicas in all statuses."""
     found = (await clients.platform.list("workloads")).items
     return sum(int(one.get("status", {}).get("bound", 0)) for one in found)

@@ -1,7 +1,7 @@
-"""The simulator: how much faster than real time a quiet world runs, and what a run of the standing scenarios costs.
+"""The simulator: speed of a cluster without faults against real time, and the cost of runs of the standing scenarios.
 
-In the quiet world every ledger has a server that leads and one that follows, every region a scheduler; every node sends
-its heartbeats, every process is well, and is asked whether it is.
+In that cluster every ledger has a leader and a follower, every region a scheduler. Every node sends heartbeats, and
+every process is healthy and probed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ REGIONS = ("eu", "us", "ap")
 
 
 class SimSize(Struct, frozen=True):
-    """How large the quiet world is; how long it takes to place everything and how long and how often it is watched
-    then, in virtual seconds; and how many scenarios are played, from how many seeds each. None: all there are."""
+    """Size of the cluster; virtual seconds to place everything, length and number of measurements; scenarios and seeds
+    of each. Scenarios None: all.
+    """
 
     nodes: int = 20
     replicas: int = 30
@@ -45,7 +46,7 @@ SMALL = SimSize(nodes=2, replicas=3, workloads=2, settle=30, watched=2, times=2,
 
 
 def quiet(size: SimSize = FULL) -> Scenario:
-    """A world in which nobody wants anything new."""
+    """Return a scenario without changes."""
     region = RegionShape(nodes=size.nodes, cpu="8", memory="16Gi")
     return Scenario(
         name="quiet",
@@ -60,7 +61,7 @@ def quiet(size: SimSize = FULL) -> Scenario:
 
 
 def quiet_cluster(size: SimSize = FULL) -> SimulatedCluster:
-    """That world, in which nothing goes wrong either: not even with a process."""
+    """Return a cluster of that scenario without faults, also of processes."""
     scene = SimulatedCluster(quiet(size), 1, RunPlan(0, (), ()))
     for name, metal in scene.metals.items():
         metal.habit = ProcessBehaviors(scene.world.chance, name, troubles={})
@@ -68,12 +69,12 @@ def quiet_cluster(size: SimSize = FULL) -> SimulatedCluster:
 
 
 def run(*, small: bool = False) -> BenchReport:
-    """Both figures: virtual seconds in a second of one core, and such seconds for a run."""
+    """Measure both figures: virtual seconds per second of one core, and seconds per run."""
     size, sheet = SMALL if small else FULL, ReportBuilder()
     with (
         sheet.part("sim.speed", "sim.run_s"),
         quiet_logs(logging.CRITICAL),
-    ):  # faults are what such servers are there for
+    ):  # Faults are expected in such servers' log lines.
         baseline = stores_per_second()
         with sheet.part("sim.speed"):
             speeds = run_virtual(_watch(size))
@@ -102,7 +103,7 @@ async def _watch(size: SimSize) -> list[float]:
 
 
 def _play(size: SimSize) -> list[float]:
-    """How long each run of the standing scenarios takes."""
+    """Return the seconds of each run of the standing scenarios."""
     standing = [one for one in read_folder().values() if not one.absent]
     took = []
     for scenario in standing[: size.scenarios]:

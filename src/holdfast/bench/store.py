@@ -1,9 +1,9 @@
-"""The embedded store: what a commit costs, beside the least a durable write can cost, and beside a snapshot.
+"""The embedded store: the cost of a commit, against the minimum of a durable write, and during a snapshot.
 
 A commit is one batch of a hundred placements, as a region seals it, through the store as a host calls it: hand-over to
-the writer's thread, transaction, sync, answer. Its baseline appends the same bytes to one file in the same folder,
-with fdatasync. Both run in turns in blocks of fifty; of each the median of the blocks' means counts, so that the
-checkpoints that commits bring about are in it, and a stall of the disk is not.
+the writer's thread, transaction, sync, answer. Its baseline appends the same bytes to one file in the same folder, with
+fdatasync. Both run alternately in blocks of fifty. The median of the blocks' means counts, so that checkpoints caused
+by commits are included and a stall of the disk is not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ROWS = ("store.sqlite.group100", "store.sqlite.snapshot.p99", "store.sqlite.snap
 
 
 class StoreSize(NamedTuple):
-    """So many blocks, so many commits without a snapshot, and so many chunks of a snapshot."""
+    """Blocks, commits without a snapshot, and chunks of a snapshot."""
 
     blocks: int
     alone: int
@@ -51,7 +51,7 @@ WHOLE, SMALL = StoreSize(40, 1_000, 200), StoreSize(3, 100, 3)
 
 
 def run(*, small: bool = False) -> BenchReport:
-    """All figures of the store, on the file system of the current folder."""
+    """Measure all figures of the store, on the file system of the current folder."""
     sheet = ReportBuilder()
     with sheet.part(*ROWS), temporary_folder() as folder:
         asyncio.run(_measure(sheet, folder, a_hundred_placements(), SMALL if small else WHOLE))
@@ -59,7 +59,7 @@ def run(*, small: bool = False) -> BenchReport:
 
 
 def a_hundred_placements() -> bytes:
-    """What a region writes for a hundred proposals of one placement each."""
+    """Return the batch that a region writes for a hundred proposals of one placement each."""
     region = BenchRegion(200)
     draft = BatchDraft(REGION, region.state)
     for envelope in region.proposals(region.open_workload(), 1)[:RECORDS]:
@@ -70,7 +70,7 @@ def a_hundred_placements() -> bytes:
 
 
 class _Commits:
-    """Appends the same bytes to a store, one batch after another, and takes the times."""
+    """Appends the same bytes to a store, one batch after another, and measures the times."""
 
     def __init__(self, store: SqliteStore, raw: bytes) -> None:
         self._store = store
@@ -78,14 +78,14 @@ class _Commits:
         self._head = Head()
 
     async def once(self) -> float:
-        """Seconds from handing it over to its answer; the digest is not the store's work."""
+        """Return the seconds from hand-over to answer; computing the digest is not the store's work."""
         digest = chain(self._head.digest, self._raw)
         batch = StoredBatch("bench", self._head.seq + 1, digest, self._raw)
         start = time.perf_counter()
         outcome = await self._store.append(self._head, batch)
         spent = time.perf_counter() - start
         if not isinstance(outcome, WriteOk):
-            raise Unmeasured(f"the store did not take it: {outcome}")
+            raise Unmeasured(f"the store did not accept the batch: {outcome}")
         self._head = outcome.head
         return spent
 
@@ -127,7 +127,7 @@ def _append(file: int, raw: bytes) -> float:
 
 
 async def _beside_a_snapshot(store: SqliteStore, commits: _Commits, size: StoreSize) -> tuple[list[float], list[float]]:
-    """How many milliseconds commits took without a snapshot, and while one was written."""
+    """Return the milliseconds of commits without a snapshot, and during one."""
     alone = [await commits.once() * 1_000 for _ in range(size.alone)]
     writing = asyncio.create_task(_snapshot(store, size.chunks))
     beside = [await commits.once() * 1_000]

@@ -1,4 +1,4 @@
-"""The `holdfast` command. A command has its own module, imported only when it runs.
+"""The `holdfast` command. Each command has its own module, imported only when it runs.
 
 Machinery. It formats no particular reply.
 - `main`             entry point, and the fast path of a simple `get`
@@ -6,13 +6,14 @@ Machinery. It formats no particular reply.
 - `command`          the `@command` decorator; options and arguments that commands share; completion
 - `options`          global options as a value; how a command ends
 - `errors`           messages, hints and exit codes
+- `foreign`          words of other systems, and the command or kind that has their place
 - `context`          servers and credentials: file, environment, flags
-- `targets`          which object a command names: `wl/web`, `workload shop/web`
+- `targets`          the object that a command names: `wl/web`, `workload shop/web`
 - `connect`          from a context to a client, and from a client's error to a message
 - `documents`        documents from files with the line of every field, checked without a server, grouped by server
 - `region_requests`  requests to one region or to all, and their merged replies
 
-Text out: `output/`. Commands, one folder for each group; a module has the name of its command:
+Output: `output/`. Commands: one folder per group; a module has the name of its command:
 - `objects/`     apply, get, describe, delete, diff, validate, wait, schema
 - `workloads/`   scale, restart, endpoints, queue, decisions, explain
 - `operations/`  status, quota, audit, repair, region, policy

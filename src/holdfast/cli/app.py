@@ -1,5 +1,5 @@
-"""All commands as one application. A module is imported when its command is called: the table below has the names, and
-the lines of `holdfast --help`.
+"""All commands as one application. The table below has their names, modules and lines in `holdfast --help`; a module is
+imported when its command is called.
 """
 
 from __future__ import annotations
@@ -16,45 +16,46 @@ from typer.main import get_command
 
 from holdfast.cli.command import COMPLETE, global_options
 from holdfast.cli.errors import CliError, CliExitCode, print_error
+from holdfast.cli.foreign import FOREIGN_COMMANDS
 from holdfast.cli.options import PIPE_CLOSED, discard_stdout
 
-#: Each command: the module that has it as `app`, and its line in `holdfast --help`.
+#: Each command: the module that contains its `app`, and its line in `holdfast --help`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("objects.apply", "Create or change objects from files."),
-    "get": ("objects.get", "List objects, or show some by name."),
-    "describe": ("objects.describe", "Tell about one object, and what to do next."),
-    "delete": ("objects.delete", "Remove objects."),
+    "get": ("objects.get", "List objects, or show them by name."),
+    "describe": ("objects.describe", "Show one object in detail, with suggested next commands."),
+    "delete": ("objects.delete", "Delete objects."),
     "diff": ("objects.diff", "Show what apply would change."),
     "validate": ("objects.validate", "Check files without a server."),
-    "wait": ("objects.wait", "Wait until an object is as it should be."),
+    "wait": ("objects.wait", "Wait for a condition, a value or a deletion."),
     "schema": ("objects.schema", "Explain the fields of a kind."),
-    "scale": ("workloads.scale", "Change how many replicas a workload has."),
-    "restart": ("workloads.restart", "Replace the replicas of a workload, one after another."),
-    "status": ("operations.status", "Show who leads, what is degraded, and how old the view of each region is."),
-    "endpoints": ("workloads.endpoints", "Show where a workload is reached, and what of it serves."),
-    "queue": ("workloads.queue", "Show what waits to be placed, in which order, and why."),
-    "decisions": ("workloads.decisions", "Show what schedulers decided, when, and for whom."),
-    "explain": ("workloads.explain", "Tell why a workload waits, or why a slot went where it is."),
+    "scale": ("workloads.scale", "Change the number of replicas of a workload."),
+    "restart": ("workloads.restart", "Replace all replicas of a workload by a rollout."),
+    "status": ("operations.status", "Show the leader, what is degraded, and each region's last contact."),
+    "endpoints": ("workloads.endpoints", "Show the addresses of a workload, and which replicas serve."),
+    "queue": ("workloads.queue", "Show scheduling requests in queue order, and why they wait."),
+    "decisions": ("workloads.decisions", "Show what schedulers decided, newest first."),
+    "explain": ("workloads.explain", "Explain why a workload waits, or why a slot is on its node."),
     "quota": (
         "operations.quota",
-        "Show what tenants were promised, what of it is lent and used, and what cannot be kept.",
+        "Show quota, grants and usage by tenant and region.",
     ),
-    "audit": ("operations.audit", "Show who did what, when, and how it ended."),
-    "repair": ("operations.repair", "Show what hangs, whose turn it is, and what to do next."),
-    "region": ("operations.region", "Declare a region lost, or forget one that is destroyed."),
-    "policy": ("operations.policy", "Say which scheduler policy is valid where, and take one back."),
-    "token": ("setup.token", "Make, list and revoke tokens."),
-    "certificate": ("setup.certificate", "Make an authority, and certificates for servers, machines and people."),
-    "can-i": ("setup.can_i", "Ask whether something is allowed."),
-    "whoami": ("setup.whoami", "Show whom the server takes you for."),
+    "audit": ("operations.audit", "Show who sent which command, when, and the outcome."),
+    "repair": ("operations.repair", "List stuck operations, their owner and the next step."),
+    "region": ("operations.region", "Set a region's address; declare it lost, attest, or forget it."),
+    "policy": ("operations.policy", "Activate, inspect and roll back scheduler policies."),
+    "token": ("setup.token", "Create, list and revoke tokens."),
+    "certificate": ("setup.certificate", "Create an authority, and certificates that it signs."),
+    "can-i": ("setup.can_i", "Check whether you may do something."),
+    "whoami": ("setup.whoami", "Show the authenticated principal and its permissions."),
     "config": ("setup.config", "Show and change contexts: servers, tokens, defaults."),
     "version": ("setup.version", "Show the versions of this program and of the server."),
     "completion": ("setup.completion", "Print the completion script of a shell."),
     "server": ("processes.server", "Run a server of the platform or of a region."),
-    "agent": ("processes.agent", "Run what is bound to a node."),
-    "scheduler": ("processes.scheduler", "Schedule for a region, in a process of its own."),
+    "agent": ("processes.agent", "Run the agent of a node."),
+    "scheduler": ("processes.scheduler", "Run a standalone scheduler of a region."),
     "dev": ("processes.dev", "Run a platform and three regions on this machine."),
-    "sim": ("tools.sim", "Play scenarios in a simulated world."),
+    "sim": ("tools.sim", "Run scenarios in the simulator."),
     "bench": ("tools.bench", "Measure Holdfast on this machine."),
 }
 
@@ -73,7 +74,8 @@ class LazyGroup(TyperGroup):
         except ImportError as error:
             print_error(
                 CliError(
-                    f"{cmd_name} cannot be started: {error}", hint="the installation is not complete: install anew"
+                    f"{cmd_name} cannot be started: {error}",
+                    hint="the installation is incomplete: install Holdfast again",
                 )
             )
             raise typer.Exit(CliExitCode.REFUSED) from None
@@ -82,7 +84,10 @@ class LazyGroup(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        # Only so does the parent's suggestion of a near name know the names.
+        instead = FOREIGN_COMMANDS.get(args[0]) if args else None
+        if instead is not None:
+            ctx.fail(f"No such command {args[0]!r}. Instead: {instead}")
+        # The suggestion of a similar name reads this attribute.
         self.commands = dict.fromkeys(self.list_commands(ctx))  # type: ignore[assignment]
         return super().resolve_command(ctx, args)
 
@@ -97,7 +102,7 @@ class LazyGroup(TyperGroup):
         return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> Any:  # type: ignore[override]
-        """Run. A reader that has gone away, as `head` does, is no error: what it wanted to see, it has seen."""
+        """Run a command. A reader that closes the pipe early, as `head` does, is not an error."""
         if COMPLETE in os.environ:
             from typer._completion_classes import completion_init
 

@@ -1,7 +1,6 @@
-"""How commands are defined: a function `(options, ...)` that returns its exit code, or nothing when all is well.
+"""The `@command` decorator: a command is a function `(options, ...)` that returns its exit code, or None for success.
 
-`command` adds the options that every command takes to the function's own, so that people may type them before the
-command's name or after it.
+`command` adds the global options to the function's own options. They may stand before or after the command's name.
 """
 
 from __future__ import annotations
@@ -17,24 +16,29 @@ from holdfast.cli.options import GlobalOptions, run_command
 from holdfast.cli.output.printer import OutputFormat
 
 UncheckedOption = Annotated[
-    bool, typer.Option("--unchecked", help="Let only the server check fields: for one newer than this program.")
+    bool, typer.Option("--unchecked", help="Skip local checks of fields, for a server newer than this program.")
 ]
 
 
-#: The variable by which a shell asks for completions.
+#: The variable by which a shell requests completions.
 COMPLETE = "_HOLDFAST_COMPLETE"
 _KEY = "holdfast.options"
 
 Context = Annotated[str, typer.Option("--context", metavar="NAME", help="Use this context of the configuration.")]
-Server = Annotated[str, typer.Option("--server", metavar="URL", help="Ask this server; several with commas.")]
-Tenant = Annotated[str, typer.Option("--tenant", "-t", metavar="NAME", help="The tenant that is meant.")]
-Region = Annotated[str, typer.Option("--region", "-r", metavar="NAME", help="Ask this region, not the platform.")]
-TokenFile = Annotated[str, typer.Option("--token-file", metavar="PATH", help="Read the token from this file.")]
-Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to try, such as 30s or 5m.")]
-Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr.", show_default=False)]
-Insecure = Annotated[
-    bool, typer.Option("--insecure", help="Ask other machines over plain http, too.", show_default=False)
+Server = Annotated[str, typer.Option("--server", metavar="URL", help="Server to use; separate several by commas.")]
+Tenant = Annotated[str, typer.Option("--tenant", "-t", metavar="NAME", help="Tenant of the objects.")]
+Region = Annotated[
+    str, typer.Option("--region", "-r", metavar="NAME", help="Send requests to this region, not to the platform.")
 ]
+TokenFile = Annotated[str, typer.Option("--token-file", metavar="PATH", help="File with the bearer token.")]
+Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="Time limit, such as 30s or 5m.")]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "--verbose", "-v", count=True, help="Print requests to stderr; -vv: stack traces.", show_default=False
+    ),
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Allow plain http to other machines.", show_default=False)]
 
 GLOBAL_OPTIONS: dict[str, Any] = {
     "context": Context,
@@ -46,19 +50,19 @@ GLOBAL_OPTIONS: dict[str, Any] = {
     "verbose": Verbose,
     "insecure": Insecure,
 }
-#: What an option is when nobody says it, where that is not an empty text.
+#: Defaults of global options, unless an empty text.
 _DEFAULTS: dict[str, Any] = {"verbose": 0, "insecure": False}
 
-#: For commands that print an answer rather than objects.
-OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to print.")]
+#: For commands that print a report instead of objects.
+OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="Output format.")]
 FilesOption = Annotated[
-    list[str], typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="A file, a folder, or - for stdin.")
+    list[str], typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="File, folder, or - for stdin.")
 ]
-RecursiveOption = Annotated[bool, typer.Option("--recursive", "-R", help="Folders within folders, too.")]
+RecursiveOption = Annotated[bool, typer.Option("--recursive", "-R", help="Include subfolders.")]
 
 
 def complete_words(ctx: typer.Context, incomplete: str) -> list[str]:
-    """What may come next where objects are named: a kind, then its names as far as a server gives them in a second."""
+    """Complete a kind, then names of its objects, as far as a server returns them within a second."""
     from holdfast.api.kinds import KINDS, find_kind
 
     before = list(ctx.params.get("words") or ())
@@ -69,12 +73,12 @@ def complete_words(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_tenants(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Tenants that have a quota, as far as a server gives them in a second."""
+    """Complete tenants that have a quota, as far as a server returns them within a second."""
     return [name for name in _names(ctx, "quotas") if name.startswith(incomplete)]
 
 
 def complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Workloads, as far as a server gives them in a second."""
+    """Complete workloads, as far as a server returns them within a second."""
     return [name for name in _names(ctx, "workloads") if name.startswith(incomplete)]
 
 
@@ -90,7 +94,7 @@ def _names(ctx: typer.Context, plural: str) -> list[str]:
         client = connect(options, context, region=region_for(KINDS[plural], context, options.region))
         found = [one["metadata"] for one in client.list(plural, tenant=context.tenant or "*").items]
     except Exception:
-        return []  # nothing is said into a line that somebody is typing
+        return []  # No message: it would appear in the line that the user types.
     return [
         f"{one['tenant']}/{one['name']}" if one.get("tenant") and not context.tenant else one["name"] for one in found
     ]
@@ -98,7 +102,7 @@ def _names(ctx: typer.Context, plural: str) -> list[str]:
 
 ObjectArgument = Annotated[
     list[str],
-    typer.Argument(metavar="KIND NAME", help="A kind and a name, or KIND/NAME.", autocompletion=complete_words),
+    typer.Argument(metavar="KIND NAME", help="Kind and name, or KIND/NAME.", autocompletion=complete_words),
 ]
 
 
@@ -113,12 +117,12 @@ def global_options(
     verbose: Verbose = 0,
     insecure: Insecure = False,
 ) -> None:
-    """Keep what was given before the command's name."""
+    """Store the options given before the command's name."""
     ctx.meta[_KEY] = GlobalOptions(context, server, tenant, region, token_file, timeout, verbose, insecure)
 
 
 def make_app(help: str = "", **settings: Any) -> typer.Typer:
-    """A plain application: no colours of typer's own, which cost a tenth of a second."""
+    """Build an application without typer's colours, which cost a tenth of a second."""
     return typer.Typer(
         add_completion=False,
         rich_markup_mode=None,
@@ -137,8 +141,8 @@ def command(
 ) -> Callable[[CommandBody], CommandBody]:
     """Make the function a command of the application. Its first argument is the `GlobalOptions`.
 
-    Those that it is `without` are refused: whoever says one means less than what the answer would tell of. One that the
-    function has a meaning of its own for is its own.
+    Options in `without` have no effect on the command and are rejected. If the function has a parameter of the same
+    name as a global option, the function's own replaces it.
     """
 
     def wrap(function: CommandBody) -> CommandBody:
@@ -172,18 +176,18 @@ def command(
 
 
 def _refuse(options: GlobalOptions, without: Sequence[str]) -> None:
-    """Raise `Trouble` when an option was said that makes no difference here."""
+    """Raise `CliError` if an option is set that has no effect on this command."""
     for one in without:
         if getattr(options, one):
-            raise usage_error(f"--{one.replace('_', '-')} makes no difference here", "leave it out")
+            raise usage_error(f"--{one.replace('_', '-')} has no effect on this command", "leave it out")
 
 
 def _merged(ctx: typer.Context, given: dict[str, Any]) -> GlobalOptions:
-    """What was given after the name of the command wins over what was given before."""
+    """Merge the options; those after the command's name override those before it."""
     before: GlobalOptions = ctx.meta.get(_KEY, GlobalOptions())
     return before._replace(**{name: value for name, value in given.items() if value})
 
 
 WorkloadArgument = Annotated[
-    list[str], typer.Argument(metavar="workload NAME", help="Which workload.", autocompletion=complete_words)
+    list[str], typer.Argument(metavar="workload NAME", help="Workload.", autocompletion=complete_words)
 ]

@@ -1,4 +1,4 @@
-"""The one way from the command line to a server: `connect`. And what a client's errors mean to people."""
+"""From a context to a client (`connect`), and from a client's errors to messages."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 else:
     ApiClient = Any
 
-#: One attempt lasts no longer than this, so that another server gets its chance within the time that was given.
+#: Longest time of one attempt, so that another server gets one within the command's time limit.
 ATTEMPT_MS = 10_000
 
 
 def connect(options: GlobalOptions, context: CliContext, *, region: str = "") -> ApiClient:
-    """A client of the context's servers, or of a region through them. Nothing is sent yet."""
+    """Return a client of the context's servers, or of a region through them. It sends nothing yet."""
     from holdfast.client.config import ClientConfig
 
     if "/" in region or region in (".", ".."):
-        raise usage_error(f"--region {region}: not the name of a region", "`holdfast get regions` lists them")
+        raise usage_error(f"--region {region}: not a region name", "`holdfast get regions` lists them")
     exposed = [one for one in context.servers if is_exposed(one)]
     if exposed and not context.insecure:
-        what = "the token would travel in the clear" if context.token else "others could read it, and answer it"
-        hint = "say https://, or --insecure if something else keeps the wire private"
-        raise usage_error(f"nothing was sent: {exposed[0]} is plain http and not on this machine: {what}", hint)
+        what = "the token would be readable on the network" if context.token else "others could read and forge it"
+        hint = "use https://, or --insecure if the network itself is private"
+        raise usage_error(f"nothing was sent: {exposed[0]} is plain http beyond this machine: {what}", hint)
     patience = options.timeout_ms
     access = ClientConfig(
         servers=context.servers,
@@ -53,7 +53,7 @@ def connect(options: GlobalOptions, context: CliContext, *, region: str = "") ->
 
 
 def open_client(access: ClientConfig, context: CliContext, verbose: int = 0) -> ApiClient:
-    """A client over HTTP. Tests put another one in its place."""
+    """Return a client over HTTP. Tests replace this function."""
     from holdfast.client.blocking_client import Client
     from holdfast.transports.blocking_http import BlockingHttpTransport
     from holdfast.transports.tls import TlsConfig
@@ -65,7 +65,7 @@ def open_client(access: ClientConfig, context: CliContext, verbose: int = 0) -> 
 
 
 class _LoggingTransport:
-    """A transport that says on stderr what it asked, whom, and how long that took."""
+    """A transport that prints each request, its server, status and duration to stderr."""
 
     def __init__(self, inner: BlockingTransport) -> None:
         self._inner = inner
@@ -86,14 +86,14 @@ class _LoggingTransport:
 
 
 def is_not_found(error: Exception) -> bool:
-    """Whether the error says that there is no such object."""
+    """Return whether the error means that the object does not exist."""
     from holdfast.client.errors import NotFoundError
 
     return isinstance(error, NotFoundError) and error.problem.code == "not-found"
 
 
 def to_cli_error(error: Exception, verbose: int = 0, *, what: str = "", where: FieldLocator | None = None) -> CliError:
-    """What an error of the client means to people. What we did not foresee is our own mistake, and is told as that."""
+    """Return an error of the client as a message for the user. An unforeseen one is an internal error."""
     if isinstance(error, CliError):
         return error
     problems = sys.modules.get("holdfast.client.errors")
@@ -103,8 +103,8 @@ def to_cli_error(error: Exception, verbose: int = 0, *, what: str = "", where: F
         import traceback
 
         print_note(traceback.format_exc())
-    hint = "" if verbose > 1 else "again with -vv, it shows where; please report that"
-    return CliError(f"a mistake in holdfast: {type(error).__name__}: {error}", ending=CliExitCode.UNKNOWN, hint=hint)
+    hint = "" if verbose > 1 else "repeat with -vv for a stack trace, and please report it"
+    return CliError(f"internal error: {type(error).__name__}: {error}", ending=CliExitCode.UNKNOWN, hint=hint)
 
 
 def _from_client_error(error: Any, what: str, where: FieldLocator | None) -> CliError:
@@ -113,7 +113,7 @@ def _from_client_error(error: Any, what: str, where: FieldLocator | None) -> Cli
     problem = problem_map(error.problem)
     trouble = from_problem(problem, what, where)
     if isinstance(error, errors.OutcomeUnknownError):
-        hint = "it may have been done: look with `holdfast get`, then repeat it; repeating is safe for apply and delete"
+        hint = "it may have been executed: check with `holdfast get`; apply and delete are safe to repeat"
         return CliError(str(trouble), ending=CliExitCode.UNKNOWN, hint=hint, lines=trouble.lines)
     if isinstance(error, errors.PermissionDeniedError):
         return CliError(str(trouble), ending=CliExitCode.DENIED, hint=trouble.hint, lines=trouble.lines)
@@ -125,13 +125,13 @@ def _from_client_error(error: Any, what: str, where: FieldLocator | None) -> Cli
 
 def _unreachable_hint(problem: dict[str, Any]) -> str:
     if problem.get("code") in ("unreachable", "no-answer"):
-        shown = "`holdfast config show` shows which servers are asked, and which authorities are believed"
+        shown = "`holdfast config show` shows the servers and trusted authorities in use"
         return f"{shown}; `--server URL` names another"
-    return "`holdfast status` shows who leads"
+    return "`holdfast status` shows the leader"
 
 
 def problem_map(problem: Any) -> dict[str, Any]:
-    """A problem as it came."""
+    """Return a problem as a map."""
     import msgspec
 
     found: dict[str, Any] = msgspec.to_builtins(problem)

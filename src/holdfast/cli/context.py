@@ -1,4 +1,4 @@
-"""Which servers are asked, and as whom: the configuration file, then the environment, then flags.
+"""Servers and credentials: from the configuration file, then the environment, then flags.
 
     current: production
     contexts:
@@ -7,8 +7,9 @@
         tokenFile: ~/.config/holdfast/production.token
         tenant: shop
 
-The file is read by every command. Importing a YAML parser takes longer than everything else that `get` does before it
-asks, so files in the plain form that `config set` writes are read by `parse_simple_yaml`, and all others by the parser.
+Every command reads the file. Importing a YAML parser takes longer than everything else that `get` does before its
+request. Files in the plain form that `config set` writes are therefore read by `parse_simple_yaml`, all others by the
+parser.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.core.model.values.addresses import url_problem, without_user
 
 SERVER = "http://127.0.0.1:7400"
-#: What a context may say.
+#: Fields of a context.
 FIELDS = ("servers", "token", "tokenFile", "tenant", "region", "certificate", "key", "authorities", "insecure")
 _PLAIN = r"[A-Za-z/~][A-Za-z0-9/_.:~@+-]*"
 _LINE = rf"(?P<indent> *)(?P<key>[A-Za-z][A-Za-z0-9_.-]*):(?: (?P<value>{_PLAIN}|\[[^\]\"'#]*\]))?"
@@ -32,7 +33,7 @@ _NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "
 
 
 class CliContext(NamedTuple):
-    """Where to ask and as whom, with everything taken into account."""
+    """Servers and credentials in force, from file, environment and flags."""
 
     name: str = ""
     servers: tuple[str, ...] = (SERVER,)
@@ -42,12 +43,12 @@ class CliContext(NamedTuple):
     certificate: str = ""
     key: str = ""
     authorities: str = ""
-    #: Whether other machines may be asked over plain http.
+    #: Allow plain http to other machines.
     insecure: bool = False
 
 
 def config_path(environment: Mapping[str, str] = os.environ) -> str:
-    """Where the configuration is kept."""
+    """Return the path of the configuration file."""
     named = environment.get("HOLDFAST_CONFIG")
     if named:
         return os.path.expanduser(named)
@@ -55,8 +56,10 @@ def config_path(environment: Mapping[str, str] = os.environ) -> str:
     return os.path.join(home, "holdfast", "config.yaml")
 
 
-def resolve(options: GlobalOptions, environment: Mapping[str, str] = os.environ) -> CliContext:
-    """The context that is meant: the file's, changed by the environment, changed by flags."""
+def resolve(
+    options: GlobalOptions, environment: Mapping[str, str] = os.environ, *, with_token: bool = True
+) -> CliContext:
+    """Return the context in force: the file's, overridden by the environment, overridden by flags."""
     path = config_path(environment)
     kept = read_config(path)
     name, said = _select_context(kept, options.context or environment.get("HOLDFAST_CONTEXT", ""))
@@ -66,7 +69,7 @@ def resolve(options: GlobalOptions, environment: Mapping[str, str] = os.environ)
     return CliContext(
         name=name,
         servers=parse_servers(servers),
-        token=_token(options, environment, said),
+        token=_token(options, environment, said) if with_token else "",
         tenant=options.tenant or environment.get("HOLDFAST_TENANT") or said.get("tenant", ""),
         region=options.region or environment.get("HOLDFAST_REGION") or said.get("region", ""),
         certificate=os.path.expanduser(said.get("certificate", "")),
@@ -83,25 +86,25 @@ def _select_context(kept: Mapping[str, Any], asked: str) -> tuple[str, Mapping[s
         return "", {}
     if name not in contexts:
         known = ", ".join(sorted(contexts)) or "none"
-        raise usage_error(f"there is no context {name!r}; there are: {known}", "`holdfast config contexts` lists them")
+        raise usage_error(f"there is no context {name!r}; known: {known}", "`holdfast config contexts` lists them")
     return name, contexts[name] or {}
 
 
 def parse_servers(said: Any) -> tuple[str, ...]:
-    """The servers that were named, each a URL of one: without a user, whose password would be shown by `-v`."""
+    """Return the named servers as URLs. A user in a URL is rejected, because `-v` would print its password."""
     words = said.split(",") if isinstance(said, str) else [str(one) for one in said]
     found = tuple(one.strip().rstrip("/") for one in words if one.strip())
     for one in found:
         why = url_problem(one)
         if why:
-            hint = "such as http://127.0.0.1:7400"
-            known = "a token says who you are: `--token-file FILE`, or `holdfast config set tokenFile=FILE`"
+            hint = "for example http://127.0.0.1:7400"
+            known = "use a token instead: `--token-file FILE`, or `holdfast config set tokenFile=FILE`"
             raise usage_error(f"server {without_user(one)!r} {why}", known if "@" in one else hint)
     return found or (SERVER,)
 
 
 def _parse_bool(said: Any, where: str) -> bool:
-    """Whether it was said; as YAML reads it, or as `config set` writes it."""
+    """Parse a yes-or-no field, as YAML reads it or as `config set` writes it."""
     word = str(said).lower()
     if word not in ("true", "yes", "false", "no"):
         raise usage_error(f"{where}: {said!r} is neither yes nor no")
@@ -112,11 +115,13 @@ def _token(options: GlobalOptions, environment: Mapping[str, str], said: Mapping
     given = "" if options.token_file else str(environment.get("HOLDFAST_TOKEN") or said.get("token", ""))
     file = options.token_file or ("" if given else str(said.get("tokenFile", "")))
     token = _secret(file) if file else given.strip()
-    if file and not token:  # else a certificate of the context would speak in place of whom the file was named for
-        raise usage_error(f"the token cannot be read from {file}: it is empty", "`holdfast token create` makes one")
+    if file and not token:  # Otherwise the context's certificate would authenticate instead of the named file.
+        raise usage_error(
+            f"the token cannot be read from {file}: it is empty", "`holdfast token create` prints a new one"
+        )
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise usage_error(
-            f"what is in {file or 'HOLDFAST_TOKEN or the context'} is no token", "it looks like hf_NAME_SECRET"
+            f"{file or 'HOLDFAST_TOKEN or the context'} contains no token", "a token has the form hf_NAME_SECRET"
         )
     return token
 
@@ -133,11 +138,11 @@ def _secret(path: str) -> str:
 
 def _warn_if_open(path: str, mode: int) -> None:
     if mode & (stat.S_IRGRP | stat.S_IROTH):
-        print_note(f"warning: others can read the token in {path}; `chmod 600 {path}`")
+        print_note(f"warning: other users can read the token in {path}: `chmod 600 {path}`")
 
 
 def read_config(path: str) -> dict[str, Any]:
-    """What the file says; nothing where there is none. Raises `Trouble` when it cannot be understood."""
+    """Read the configuration; empty without a file. Raises `CliError` if it is invalid."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -150,14 +155,16 @@ def read_config(path: str) -> dict[str, Any]:
 
 
 def validate_config(found: Any, path: str) -> dict[str, Any]:
-    """The configuration, if it has the shape of one."""
+    """Return the configuration if its structure is valid; raises `CliError` otherwise."""
     contexts = (found.get("contexts") or {}) if isinstance(found, dict) else None
     if not isinstance(contexts, dict) or not all(isinstance(one or {}, dict) for one in contexts.values()):
-        raise usage_error(f"{path}: a configuration has `current` and `contexts`", "`holdfast config show` shows one")
+        raise usage_error(
+            f"{path}: a configuration has `current` and `contexts`", "`holdfast config set FIELD=VALUE` writes one"
+        )
     for name, said in contexts.items():
         odd = sorted(set(said or {}) - set(FIELDS))
         if odd:
-            raise usage_error(f"{path}: context {name}: unknown field {odd[0]!r}", f"there are: {', '.join(FIELDS)}")
+            raise usage_error(f"{path}: context {name}: unknown field {odd[0]!r}", f"known: {', '.join(FIELDS)}")
     return dict(found)
 
 
@@ -173,7 +180,7 @@ def _parsed(text: str, path: str) -> Any:
 
 
 def parse_simple_yaml(text: str) -> dict[str, Any] | None:
-    """Block maps of plain words and of lists in brackets, two spaces for each level; None for anything else."""
+    """Parse block maps of plain words and of lists in brackets, two spaces per level; None for any other YAML."""
     whole: dict[str, Any] = {}
     open_maps = [whole]
     for line in text.splitlines():
@@ -207,12 +214,12 @@ def _is_text(word: str) -> bool:
 
 
 def _full(found: dict[str, Any]) -> bool:
-    """No map is empty: to a parser, a key without a value is null and not a map."""
+    """Return whether no map is empty: for a parser, a key without a value is null and not a map."""
     return all(bool(one) and _full(one) for one in found.values() if isinstance(one, dict))
 
 
 def render_config(config: Mapping[str, Any]) -> str:
-    """The text of a configuration, in the plain form where its values allow that."""
+    """Return the text of a configuration, in the plain form if its values allow that."""
     lines = [f"current: {_quoted(str(config['current']))}"] if config.get("current") else []
     lines.append("contexts:" if config.get("contexts") else "contexts: {}")
     for name, said in (config.get("contexts") or {}).items():

@@ -1,6 +1,6 @@
-"""Documents from files, folders and stdin, in the order in which they can be sent, each with the lines it came from.
+"""Documents from files, folders and stdin, in the order in which they can be sent, each with its source lines.
 
-Documents checked without a server, by the code that the server runs.
+Also checks them without a server, with the server's own code.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class SourceDocument(NamedTuple):
-    """A document, and where it was written."""
+    """A document and its source."""
 
     document: dict[str, Any]
     loaded: YamlDocument
 
     def where(self, pointer: str = "") -> str:
-        """The file and line of a field or, where that is missing, of what it is missing in."""
+        """Return file and line of a field; for a missing field, those of the enclosing one."""
         return f"{self.loaded.source}:{self.loaded.line_of(pointer)}"
 
     def told(self, pointer: str, message: str, hint: str = "") -> str:
-        """What is wrong with a field: `web.yaml:7: workload/shop/web: spec.replica: ...`."""
+        """Format a field's problem: `web.yaml:7: workload/shop/web: spec.replica: ...`."""
         return f"{self.where(pointer)}: {object_label(self.document)}: {format_field_error(pointer, message, hint)}"
 
 
 def read_documents(paths: Sequence[str], *, recursive: bool = False) -> list[SourceDocument]:
-    """Every document, in the order in which they can be sent. Raises `Trouble` with all faults when there is one."""
+    """Read all documents, in the order in which they can be sent. Raises `CliError` with all problems."""
     if not paths:
-        raise usage_error("no file was named", "`-f FILE`, or `-f -` for stdin")
+        raise usage_error("no file given", "`-f FILE`, or `-f -` for stdin")
     found: list[SourceDocument] = []
     faults: list[str] = []
     for name, text in _texts(paths, recursive):
@@ -53,7 +53,7 @@ def read_documents(paths: Sequence[str], *, recursive: bool = False) -> list[Sou
     faults += [fault for source in found for fault in _faults(source)]
     faults += _duplicates(found) if not faults else []
     if not found and not faults:
-        raise usage_error(f"there is no document in {', '.join('stdin' if path == '-' else path for path in paths)}")
+        raise usage_error(f"no document in {', '.join('stdin' if path == '-' else path for path in paths)}")
     if faults:
         raise usage_error(f"nothing was sent: {len(faults)} mistake{'s' if len(faults) > 1 else ''}", lines=faults)
     return sorted(found, key=lambda source: apply_order(source.document["kind"]))
@@ -63,7 +63,7 @@ def _texts(paths: Sequence[str], recursive: bool) -> Iterator[tuple[str, str]]:
     for path in paths:
         names = list(_within(path, recursive)) if os.path.isdir(path) else [path]
         if not names:
-            raise usage_error(f"{path}: no files there that end with {', '.join(SUFFIXES)}")
+            raise usage_error(f"{path}: no files with suffix {', '.join(SUFFIXES)}")
         for name in names:
             try:
                 yield ("stdin", sys.stdin.read()) if name == "-" else (name, _text(name))
@@ -83,18 +83,18 @@ def _within(folder: str, recursive: bool) -> Iterator[str]:
 
 
 def _faults(source: SourceDocument) -> Iterator[str]:
-    """What makes a document one that cannot even be named."""
+    """Yield the problems that leave a document without an identity."""
     document: Any = source.document
     if not isinstance(document, dict):
         yield f"{source.where()}: a document is a map with apiVersion, kind, metadata and spec"
     elif source.loaded.faults:
         yield from (source.told(fault.pointer, fault.message, fault.hint) for fault in source.loaded.faults)
     elif not str(document.get("kind") or "").isalnum():
-        yield f"{source.where('/kind')}: the kind is missing; such as `kind: Workload`"
+        yield f"{source.where('/kind')}: the kind is missing, for example `kind: Workload`"
     elif not isinstance(document.get("metadata"), dict) or not document["metadata"].get("name"):
         yield f"{source.where('/metadata')}: {document['kind']}: metadata.name is missing"
     elif not set(str(document["metadata"]["name"]).split("/")).isdisjoint(("", ".", "..")):
-        yield source.told("/metadata/name", "this is no name")
+        yield source.told("/metadata/name", "not a valid name")
 
 
 def _duplicates(found: Sequence[SourceDocument]) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _duplicates(found: Sequence[SourceDocument]) -> Iterator[str]:
 
 
 def validation_errors(source: SourceDocument) -> list[str]:
-    """What is wrong with a document, each with its file, line and field."""
+    """Return a document's problems, each with its file, line and field."""
     from holdfast.api.resources.validation import validate_object
     from holdfast.api.resources.writable import parse_object
     from holdfast.api.serialization.field_errors import InvalidDocument
@@ -120,7 +120,7 @@ def validation_errors(source: SourceDocument) -> list[str]:
 
 
 def require_valid(sources: Sequence[SourceDocument]) -> None:
-    """Raise `Trouble` with everything that is wrong, if something is."""
+    """Raise `CliError` with all problems, if there are any."""
     found = [(source, line) for source in sources for line in validation_errors(source)]
     if found:
         count = f"{len(found)} mistake{'s' if len(found) > 1 else ''}"
@@ -128,29 +128,29 @@ def require_valid(sources: Sequence[SourceDocument]) -> None:
 
 
 def schema_hint(source: SourceDocument) -> str:
-    """Where the fields of a document are explained."""
+    """Return the command that explains the fields of a document."""
     kind = find_kind(source.document["kind"])
     return f"`holdfast schema {kind.name.lower()}` explains the fields" if kind else "`holdfast schema` lists the kinds"
 
 
 def with_tenant(source: SourceDocument, context: CliContext) -> SourceDocument:
-    """The document with the context's tenant, where it needs one and names none. Raises `Trouble` without one."""
+    """Return the document with the context's tenant, if it needs one and names none. Raises `CliError` without one."""
     kind = find_kind(source.document["kind"])
     meta = source.document["metadata"]
     if kind is None or not kind.tenanted or meta.get("tenant"):
         return source
     if not context.tenant:
-        said = f"{source.where()}: {kind.name.lower()}/{meta['name']}: which tenant's?"
-        raise usage_error(said, "write metadata.tenant, or give --tenant NAME")
+        said = f"{source.where()}: {kind.name.lower()}/{meta['name']}: no tenant given"
+        raise usage_error(said, "set metadata.tenant, or pass --tenant NAME")
     return SourceDocument({**source.document, "metadata": {**meta, "tenant": context.tenant}}, source.loaded)
 
 
 def by_region(
     sources: Sequence[SourceDocument], context: CliContext, asked: str
 ) -> list[tuple[str, list[SourceDocument]]]:
-    """Which server gets what: what only a region keeps goes there, everything else to the platform.
+    """Group documents by server: kinds that only regions store go to the region, all others to the platform.
 
-    `asked` is what a flag said. Where nothing is for a region somebody meant something else by it, and is told.
+    `asked` is the flag's value. A flag that no document needs is rejected as a mistake.
     """
     here: list[SourceDocument] = []
     there: list[SourceDocument] = []
@@ -159,8 +159,6 @@ def by_region(
         (there if kind is not None and "platform" not in kind.ledger else here).append(source)
     if asked and not there and here:
         first = here[0]
-        said = f"--region {asked}: {object_label(first.document)} is kept by the platform and not in regions"
-        raise usage_error(
-            f"{first.where()}: {said}", "leave --region out; where a workload may be, spec.placement says"
-        )
+        said = f"--region {asked}: {object_label(first.document)} is stored by the platform, not by regions"
+        raise usage_error(f"{first.where()}: {said}", "leave --region out; spec.placement limits a workload's regions")
     return [(region, group) for region, group in (("", here), (asked or context.region, there)) if group]

@@ -1,5 +1,5 @@
-"""What goes wrong, as people are told: what happened, to what, why; then `hint:` and the next command. And how the
-program ends: the one table of exit codes.
+"""Errors for users: what happened, to what, why; then `hint:` and the next command. The table of exit codes is here
+too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class CliExitCode(IntEnum):
-    """How the program ended. docs/cli.md has the same table."""
+    """Exit codes. docs/reference/cli.md has the same table."""
 
     DONE = 0
     REFUSED = 1
@@ -22,14 +22,14 @@ class CliExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-#: Answers that say nothing about the request: the same one may be done in a moment.
+#: Statuses that do not judge the request: the same one may succeed in a moment.
 UNAVAILABLE_STATUSES = (429, 502, 503, 504)
-#: The file and line of a JSON pointer.
+#: From a JSON pointer to its file and line.
 FieldLocator = Callable[[str], str]
 
 
 class CliError(Exception):
-    """What the user is told, and how the program ends. `lines` are further facts, one each."""
+    """A message for the user, with the exit code. `lines` are further facts, one each."""
 
     def __init__(
         self, message: str, *, ending: CliExitCode = CliExitCode.REFUSED, hint: str = "", lines: Sequence[str] = ()
@@ -41,12 +41,12 @@ class CliError(Exception):
 
 
 def usage_error(message: str, hint: str = "", lines: Sequence[str] = ()) -> CliError:
-    """The command or the file is wrong; nothing was sent."""
+    """Return the error of a wrong command or file; nothing was sent."""
     return CliError(message, ending=CliExitCode.USAGE, hint=hint, lines=lines)
 
 
 def print_error(trouble: CliError) -> None:
-    """Say it on stderr."""
+    """Print the error to stderr."""
     from holdfast.cli.output.printer import escape_controls
     from holdfast.core.model.objects.principals import redact_secrets
 
@@ -58,7 +58,7 @@ def print_error(trouble: CliError) -> None:
 
 
 def exit_code_of(problem: Mapping[str, Any]) -> CliExitCode:
-    """How the program ends on a problem."""
+    """Return the exit code of a problem."""
     status = problem.get("status")
     if status in (401, 403):
         return CliExitCode.DENIED
@@ -68,7 +68,7 @@ def exit_code_of(problem: Mapping[str, Any]) -> CliExitCode:
 
 
 def from_problem(problem: Mapping[str, Any], what: str = "", where: FieldLocator | None = None) -> CliError:
-    """A server's problem as trouble. `where` says at which file and line each pointer is, when files were sent."""
+    """Return a server's problem as an error. `where` maps a field's pointer to file and line, if files were sent."""
     code = str(problem.get("code", ""))
     said = str(problem.get("detail") or problem.get("title") or "refused")
     lines = [_fault(fault, where) for fault in problem.get("errors") or ()]
@@ -79,17 +79,21 @@ def from_problem(problem: Mapping[str, Any], what: str = "", where: FieldLocator
 
 
 def _hint(problem: Mapping[str, Any], code: str, what: str) -> str:
-    """The next command, with the names of what this is about in it."""
+    """Return the next command, with the names of the object in it."""
     facts = problem.get("facts") or {}
     if code == "not-found":
         return _listing(str(facts.get("kind") or what.partition("/")[0]), what)
     hint = PROBLEM_HINTS.get(code) or str(problem.get("hint") or "")
     kind, _, name = what.partition("/")
+    if code == "no-such-route" and "--region" in str(problem.get("detail")):
+        return "`holdfast get regions` lists the regions"
+    if code == "in-use" and kind == "quota":
+        return "apply it with `hard: {}`, wait until `holdfast quota` shows no grants, then delete it"
     return hint.replace("KIND", kind).replace("NAME", name) if what else hint
 
 
 def _listing(word: str, what: str) -> str:
-    """How to see which there are, of a kind of which one is missing."""
+    """Return the command that lists the objects of a kind."""
     from holdfast.api.kinds import find_kind
 
     kind = find_kind(word)
@@ -97,7 +101,7 @@ def _listing(word: str, what: str) -> str:
         return ""
     tenant = f" --tenant {what.split('/')[1]}" if kind.tenanted and what.count("/") > 1 else ""
     region = " --region REGION" if "platform" not in kind.ledger else ""
-    return f"`holdfast get {kind.plural}{tenant}{region}` shows which there are"
+    return f"`holdfast get {kind.plural}{tenant}{region}` lists them"
 
 
 def _fault(fault: Mapping[str, Any], where: FieldLocator | None) -> str:
@@ -107,7 +111,7 @@ def _fault(fault: Mapping[str, Any], where: FieldLocator | None) -> str:
 
 
 def format_field_error(pointer: str, message: str, hint: str = "") -> str:
-    """What is wrong with one field: `spec.replicas: ...; hint`."""
+    """Format a problem of one field: `spec.replicas: ...; hint`."""
     from holdfast.api.serialization.field_errors import dotted_path
 
     place = dotted_path(pointer)
@@ -115,23 +119,23 @@ def format_field_error(pointer: str, message: str, hint: str = "") -> str:
     return f"{place}: {said}" if place else said
 
 
-#: What to run next, where this program knows better than the server what its user has at hand.
+#: Next commands by code, where this program has better ones than the server's hint.
 PROBLEM_HINTS = {
     "unauthenticated": "set HOLDFAST_TOKEN or --token-file, or `holdfast config set tokenFile=PATH`",
-    "no-right": "`holdfast whoami` shows your rights",
-    "wrong-scope": "`holdfast whoami` shows where your rights hold",
-    "stale": "it was changed meanwhile: look again with `holdfast get KIND NAME`, then try again",
-    "not-leading": "`holdfast status` shows who leads",
-    "outcome-unknown": "look whether it was done with `holdfast get`, or send the same again: apply may be repeated",
-    "region-unreachable": "`holdfast status` shows when each region was last heard",
+    "no-right": "`holdfast whoami` shows your permissions",
+    "wrong-scope": "`holdfast whoami` shows the scope of your permissions",
+    "stale": "it was changed meanwhile: read it with `holdfast get KIND NAME`, then try again",
+    "not-leading": "`holdfast status` shows the leader",
+    "outcome-unknown": "check the result with `holdfast get`, or repeat the command: apply is safe to repeat",
+    "region-unreachable": "`holdfast status` shows each region's last contact",
     "invalid": "`holdfast schema KIND` explains the fields",
     "malformed": "`holdfast schema KIND` explains the fields",
     "contradictory": "`holdfast schema KIND` explains the fields",
-    "priority": "`holdfast get tenants` shows which classes each may use",
-    "residency": "`holdfast get regions` shows where each is",
-    "latency": "`holdfast get regions -o yaml` shows how far each is from whom",
-    "rate-limited": "wait a moment; a tenant's rate is `submitsPerMinute` of its spec: `holdfast get tenants -o yaml`",
-    "read-only": "`holdfast status` shows why nothing can be written",
-    "right-held": "`holdfast repair list` shows which rights a region holds that does not answer",
-    "expired": "give a time that is still to come",
+    "priority": "`holdfast get tenants` shows the priority classes of each",
+    "residency": "`holdfast get regions` shows their jurisdictions",
+    "latency": "`holdfast get regions -o yaml` shows their latencies",
+    "rate-limited": "try again later; a tenant's limit is `submitsPerMinute`: `holdfast get tenants -o yaml`",
+    "read-only": "`holdfast status` shows why the ledger accepts no writes",
+    "right-held": "`holdfast repair list` shows the rights that an unreachable region holds",
+    "expired": "use a time in the future",
 }

@@ -1,9 +1,8 @@
-"""`holdfast`: where it begins.
+"""Entry point of `holdfast`, with a fast path for a plain `get`.
 
-A command line is started a thousand times a day, and `get` most of all. Reading its options with typer takes longer
-than everything else that it does, so a plain `get` is understood here and done at once. Whatever is not plain (help,
-completion, a mistake, an option that is not in the table below) goes to the application, which knows everything; it is
-never wrong to go there. A test holds both ways against each other.
+The command `get` is the most frequent one, and reading its options with typer takes longer than all its other work. A
+plain `get` is therefore parsed here. Everything else (help, completion, a mistake, an option that is not in the table
+below) goes to the full application. Taking the slow path is always correct; a test compares both.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-#: The options of `get` that are understood here: what they set, and whether a value follows.
+#: Options of `get` that the fast path parses: the field that each sets, and whether a value follows.
 FAST_OPTIONS = {
     "--output": ("output", True),
     "-o": ("output", True),
@@ -32,12 +31,12 @@ FAST_OPTIONS = {
     "--timeout": ("timeout", True),
     "--insecure": ("insecure", False),
 }
-#: The options whose values are a few words, the first of which is the default.
+#: Options with a closed list of values; the first is the default.
 CHOICES = {"output": ("table", "wide", "json", "yaml", "name"), "read": ("any", "linear")}
 
 
 def main() -> None:
-    """Run the command in `sys.argv`, and end with its exit code."""
+    """Run the command in `sys.argv` and exit with its code."""
     plain = parse_fast_get(sys.argv[1:])
     try:
         if plain is not None:
@@ -46,11 +45,11 @@ def main() -> None:
 
         app()
     except KeyboardInterrupt:
-        sys.exit(130)  # while it was still importing
+        sys.exit(130)  # Ctrl-C during the imports.
 
 
 def parse_fast_get(words: Sequence[str]) -> dict[str, Any] | None:
-    """What a plain `get` sets; None for anything else."""
+    """Return the fields that a plain `get` sets; None for any other command line."""
     found: dict[str, Any] = {"words": []}
     rest = iter(words)
     if next(rest, "") != "get":
@@ -73,7 +72,7 @@ def parse_fast_get(words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _has_known_choices(found: dict[str, Any]) -> bool:
-    """Whether the words that are chosen from a few are among them; the application says which there are."""
+    """Return whether every option with a closed list has one of its values; else the application names them."""
     return all(found.get(name, words[0]) in words for name, words in CHOICES.items())
 
 
@@ -88,7 +87,7 @@ def _run_fast_get(found: dict[str, Any]) -> int:
 
 
 def __getattr__(name: str) -> Any:
-    """`app`, the whole application: for tests, and for whoever has it as an entry point. It takes longer to import."""
+    """Return `app`, the full application, for tests and other entry points. Importing it takes longer."""
     if name != "app":
         raise AttributeError(name)
     from holdfast.cli.app import app

@@ -1,6 +1,4 @@
-"""The options that every command takes, and how the work of a command ends. Nothing is imported here that `get` could
-do without: see `main`.
-"""
+"""The global options, and how a command ends. `get` needs everything imported here: see `main`."""
 
 from __future__ import annotations
 
@@ -11,13 +9,13 @@ from typing import NamedTuple
 
 from holdfast.cli.errors import CliError, CliExitCode, print_error, usage_error
 
-#: As a shell says of a program that a closed pipe has ended.
+#: The exit code that a shell shows for a program ended by a closed pipe.
 PIPE_CLOSED = 141
 TIMEOUT_MS = 30_000
 
 
 class GlobalOptions(NamedTuple):
-    """What was given for all commands; empty where nothing was."""
+    """The global options; empty where not given."""
 
     context: str = ""
     server: str = ""
@@ -30,12 +28,12 @@ class GlobalOptions(NamedTuple):
 
     @property
     def timeout_ms(self) -> int:
-        """How long to try, in all."""
+        """Time limit of the command in milliseconds."""
         return parse_duration_option(self.timeout, "--timeout") if self.timeout else TIMEOUT_MS
 
 
 def run_command(action: Callable[[], int | None], verbose: int = 0) -> int:
-    """Do it; the exit code. Whatever goes wrong is told, and never with a stack trace."""
+    """Run the action and return the exit code. Every error becomes a message; none prints a stack trace."""
     try:
         code = action()
         sys.stdout.flush()
@@ -50,7 +48,7 @@ def run_command(action: Callable[[], int | None], verbose: int = 0) -> int:
         return PIPE_CLOSED
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("typer", "click"):
-            raise  # how typer ends by itself, as after a question that was answered with Ctrl-C
+            raise  # Typer's own way to end, for example after Ctrl-C at a confirmation.
         from holdfast.cli.connect import to_cli_error
 
         told = to_cli_error(error, verbose)
@@ -59,7 +57,7 @@ def run_command(action: Callable[[], int | None], verbose: int = 0) -> int:
 
 
 def discard_stdout() -> None:
-    """Let the interpreter's last flush go nowhere: whoever read has gone away, and knows it."""
+    """Send the interpreter's last flush nowhere: the reader has closed the pipe."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
@@ -67,7 +65,7 @@ def discard_stdout() -> None:
 
 
 def parse_duration_option(text: str, option: str) -> int:
-    """Milliseconds from `30s`, `5m`, `30d`."""
+    """Parse milliseconds from `30s`, `5m`, `30d`."""
     from holdfast.core.model.values.quantities import BadQuantity, parse_duration
 
     try:
@@ -77,18 +75,18 @@ def parse_duration_option(text: str, option: str) -> int:
 
 
 def parse_time_option(text: str, option: str) -> str:
-    """A time of the API from a time, or from how long ago it was."""
+    """Return a time of the API, from a time or from an age."""
     from holdfast.cli.output import printer
 
     if not text or printer.parse_instant(text) is not None:
         return text
     if not text[0].isdigit() or "-" in text:
-        raise usage_error(f"{option} {text}: neither a time nor how long ago", "such as 1h, 2d or 2026-11-15T17:00:00Z")
+        raise usage_error(f"{option} {text}: neither a time nor an age", "for example 1h, 2d or 2026-11-15T17:00:00Z")
     return printer.instant_in(-parse_duration_option(text, option))
 
 
 def print_note(text: str) -> None:
-    """Say something that is not data, after what was printed before it."""
+    """Print a text that is not data to stderr, after flushing stdout."""
     from holdfast.cli.output.printer import escape_controls
     from holdfast.core.model.objects.principals import redact_secrets
 

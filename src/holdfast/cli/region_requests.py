@@ -1,4 +1,4 @@
-"""Asking regions: the one that is named, or every one that the platform knows and that has joined it."""
+"""Requests to regions: to the named one, or to every region that has joined the platform."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ RegionQuery = Callable[[ApiClient], Mapping[str, Any]]
 
 
 def region_clients(options: GlobalOptions, context: CliContext, named: str = "") -> dict[str, ApiClient]:
-    """By name: clients of the regions that are meant. `named` is the one that a slot names.
+    """Return clients of the selected regions by name. `named` is the region in a slot's name.
 
-    A region's own server is asked as it is.
+    A region's own server is used directly.
     """
     region = options.region or ("" if named else context.region)
     if region:
@@ -32,7 +32,7 @@ def region_clients(options: GlobalOptions, context: CliContext, named: str = "")
 
 
 def ask_regions(asked: Mapping[str, ApiClient], ask: RegionQuery, verbose: int = 0) -> dict[str, Mapping[str, Any]]:
-    """What each says. One that cannot be asked is told of on stderr, and does not keep back the others."""
+    """Return each region's answer. A failed region is noted on stderr and does not hide the others."""
     found: dict[str, Mapping[str, Any]] = {}
     failed: Exception | None = None
     for name, client in asked.items():
@@ -41,7 +41,7 @@ def ask_regions(asked: Mapping[str, ApiClient], ask: RegionQuery, verbose: int =
         except Exception as error:
             failed = error
             if len(asked) > 1:
-                print_note(f"region {name} is not shown: {to_cli_error(error, verbose)}")
+                print_note(f"region {name} is missing: {to_cli_error(error, verbose)}")
     if failed is not None and not found:
         raise failed
     return found

@@ -1,9 +1,9 @@
-"""The async face: the calls over any `Transport`, on any `Clock`.
+"""The asynchronous client: the operations over any `Transport`, on any `Clock`.
 
-    client = Holdfast(transport, clock, Access(servers=("http://127.0.0.1:7400",), token=token))
+    client = AsyncClient(transport, clock, ClientConfig(servers=("http://127.0.0.1:7400",), token=token))
     workload = await client.get("Workload", "web", tenant="shop")
 
-The transport belongs to whoever made it: the client does not close it.
+The transport belongs to the caller: the client does not close it.
 
 Size: one method for each call, spelled out so that editors and type checkers see them.
 """
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """A client of one ledger's servers."""
+    """An asynchronous client of one ledger's servers."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class AsyncClient:
         self._caller = Requester(access, ClientRuntime(clock.boot, clock.wall, keys, jitter))
 
     def region(self, name: str) -> AsyncClient:
-        """The same client, at a region, through the platform."""
+        """Return the same client at a region, through the platform."""
         other = copy(self)
         other._caller = self._caller.through(name)
         return other
@@ -65,13 +65,13 @@ class AsyncClient:
     # Objects
 
     async def get(self, kind: str, name: str, tenant: str = "", *, read: str = "") -> Document:
-        """One object. `NotFoundError` when there is none."""
+        """Return one object. Raises `NotFoundError` if there is none."""
         return await self.run(objects.get(self._caller, kind, name, tenant, read=read))
 
     async def list(
         self, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = ""
     ) -> ListResult:
-        """All objects of a kind, at one point of the log; `limit` is the size of a page."""
+        """Return all objects of a kind at one log position; `limit` is the page size."""
         return await self.run(
             objects.list_all(self._caller, kind, tenant=tenant, selector=selector, limit=limit, read=read)
         )
@@ -85,7 +85,7 @@ class AsyncClient:
         dry_run: bool = False,
         idempotency_key: str = "",
     ) -> WriteResult:
-        """Make the object what the document says."""
+        """Create or change an object to match the document."""
         call = objects.put(
             self._caller,
             document,
@@ -106,7 +106,7 @@ class AsyncClient:
         dry_run: bool = False,
         idempotency_key: str = "",
     ) -> WriteResult:
-        """Delete an object. `NotFoundError` when there is none."""
+        """Delete an object. Raises `NotFoundError` if there is none."""
         call = objects.delete(
             self._caller, kind, name, tenant, if_match=if_match, dry_run=dry_run, idempotency_key=idempotency_key
         )
@@ -115,13 +115,13 @@ class AsyncClient:
     async def batch(
         self, documents: Iterable[Document], *, dry_run: bool = False, idempotency_key: str = ""
     ) -> tuple[BatchItemResult, ...]:
-        """Put many documents, each judged by itself, in order."""
+        """Put many documents in order, each decided by itself."""
         return await self.run(objects.batch(self._caller, documents, dry_run=dry_run, idempotency_key=idempotency_key))
 
     async def edit(
         self, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = ""
     ) -> WriteResult:
-        """Get, change, put: again with the newest when somebody else was faster."""
+        """Get, change and put an object; retry with the newest revision after a conflict."""
         return await self.run(objects.edit(self._caller, kind, name, change, tenant))
 
     # Watching
@@ -136,7 +136,7 @@ class AsyncClient:
         since: str | None = None,
         initial: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Changes, from now, from what there is (`initial`), or from a token. It never ends by itself: close it."""
+        """Watch changes from now, from the current objects on (`initial`), or from a token. Close it: it never ends."""
         watching = WatchStream(
             self._caller, kind, tenant=tenant, selector=selector, name=name, since=since, initial=initial
         )
@@ -145,11 +145,12 @@ class AsyncClient:
     async def wait_for(
         self, kind: str, name: str, predicate: Predicate, timeout_ms: int, tenant: str = ""
     ) -> Document | None:
-        """The object when the predicate first holds; `WaitTimeoutError` otherwise. The predicate sees None for no
-        object."""
+        """Wait until the predicate holds and return the object. Raises `WaitTimeoutError` otherwise. The predicate gets
+        None while there is no object.
+        """
         return await self.run(watch.wait_for(self._caller, kind, name, predicate, timeout_ms, tenant))
 
-    # Commands and questions
+    # Commands and reports
 
     async def command(
         self, tag: str, /, *, if_match: str | None = None, idempotency_key: str = "", **fields: Any
@@ -159,21 +160,21 @@ class AsyncClient:
         return await self.run(sent)
 
     async def status(self) -> Document:
-        """What the server that is asked says of itself."""
+        """Return the status of the server that answers."""
         return await self.run(reports.status(self._caller))
 
     async def whoami(self) -> Document:
-        """The principal that this client acts as."""
+        """Return the principal that this client acts as."""
         return await self.run(reports.whoami(self._caller))
 
     async def quota(self, tenant: str = "") -> Document:
-        """How quotas stand: of one tenant, or of all that this client may see."""
+        """Return quota, grants and usage, of one tenant or of all that this client may see."""
         return await self.run(reports.quota(self._caller, tenant))
 
     async def can_i(
         self, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
     ) -> AccessReview:
-        """Whether this client may send a command, or has a right."""
+        """Check whether this client may send a command, or has a permission."""
         return await self.run(
             reports.can_i(self._caller, command, right=right, tenant=tenant, region=region, node=node)
         )
@@ -181,47 +182,47 @@ class AsyncClient:
     async def audit(
         self, *, since: str = "", actor: str = "", command: str = "", limit: int = 100
     ) -> tuple[Document, ...]:
-        """What was done lately and by whom, newest first."""
+        """Return audit entries, newest first."""
         return await self.run(reports.audit(self._caller, since=since, actor=actor, command=command, limit=limit))
 
     async def repairs(self, *, tenant: str = "", limit: int = 0) -> Document:
-        """What waits to be ended or put right, the most urgent first."""
+        """Return stuck operations and breaches, most urgent first."""
         return await self.run(reports.repairs(self._caller, tenant=tenant, limit=limit))
 
     async def queue(self, *, workload: str = "", tenant: str = "", limit: int = 0) -> Document:
-        """What waits to be placed in a region, first what is looked at first."""
+        """Return the scheduling requests of a region in queue order."""
         return await self.run(reports.queue(self._caller, workload=workload, tenant=tenant, limit=limit))
 
     async def decisions(self, *, limit: int = 50, **asked: str) -> Document:
-        """What a region's schedulers decided, newest first; by workload, slot, node, since, until or outcome."""
+        """Return a region's decisions, newest first; filters: workload, slot, node, since, until, outcome."""
         return await self.run(reports.decisions(self._caller, limit=limit, **asked))
 
     async def schema(self, kind: str) -> Document:
-        """The JSON Schema of a kind."""
+        """Return the JSON Schema of a kind."""
         return await self.run(reports.schema(self._caller, kind))
 
     # Machines
 
     async def open_session(self, actor: str) -> str:
-        """Begin a machine's life at the ledger."""
+        """Open a session of a machine at the ledger."""
         return await self.run(machine_session.open_session(self._caller, actor))
 
     async def renew(self, session: str) -> LeaseRenewal:
-        """A machine's heartbeat."""
+        """Renew a machine's session."""
         return await self.run(machine_session.renew(self._caller, session))
 
     async def send(self, envelope: bytes) -> CommandResult:
-        """Send an envelope that is encoded already."""
+        """Send an encoded envelope."""
         return await self.run(machine_session.send(self._caller, envelope))
 
     def speaker(self, actor: str, reopen: Reopen | None = None) -> AsyncMachineSession:
-        """A machine that speaks through this client."""
+        """Return a machine session over this client."""
         return AsyncMachineSession(self, machine_session.MachineSession(self._caller, actor, reopen))
 
-    # Driving
+    # Running operations
 
     async def run(self, call: Operation[T]) -> T:
-        """Drive a call to its result."""
+        """Run an operation to its result."""
         hands = _EffectRunner(self._transport, self._clock)
         try:
             step = next(call)
@@ -248,7 +249,7 @@ class AsyncClient:
 
 
 class AsyncMachineSession:
-    """A machine that speaks in sessions (`client.machine_session`)."""
+    """A machine that sends commands in sessions (`client.machine_session`)."""
 
     def __init__(self, client: AsyncClient, inner: machine_session.MachineSession) -> None:
         self._client = client
@@ -256,28 +257,28 @@ class AsyncMachineSession:
 
     @property
     def session(self) -> str:
-        """The session of this life; empty without one."""
+        """The open session; empty without one."""
         return self._inner.session
 
     async def open(self) -> str:
-        """Begin a life."""
+        """Open a session."""
         return await self._client.run(self._inner.open())
 
     async def renew(self) -> LeaseRenewal:
-        """A heartbeat of this life."""
+        """Renew this session."""
         return await self._client.run(self._inner.renew())
 
     def envelope(self, command: Any, **fields: Any) -> bytes:
-        """A command under the next number, to be sent and repeated by the client's `send`."""
+        """Encode a command under the next number. Send and retry it with the client's `send`."""
         return self._inner.envelope(command, **fields)
 
     async def send(self, command: Any, **fields: Any) -> CommandResult:
-        """Send a command under the next number of this life."""
+        """Send a command under the next number of this session."""
         return await self._client.run(self._inner.send(command, **fields))
 
 
 class _EffectRunner:
-    """Does what one call wants done."""
+    """Executes the effects of one operation."""
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self._transport = transport
@@ -285,11 +286,11 @@ class _EffectRunner:
         self._stream: AsyncIterator[bytes] | None = None
 
     async def do(self, step: ClientEffect) -> Any:
-        """What came of it; an error of the transport is handed back, since it is for the call to know."""
+        """Return the effect's result. A transport error is returned as well: the operation handles it."""
         try:
             return await self._do(step)
         except TransportError as error:
-            # That a request was answered with something else than was expected is an answer, too.
+            # A reply instead of a stream is a valid answer to a plain request.
             return error.reply if isinstance(error, StreamDeclined) and isinstance(step, SendRequest) else error
 
     async def _do(self, step: ClientEffect) -> Any:
@@ -302,7 +303,7 @@ class _EffectRunner:
                 await self.let_go()
                 self._stream = self._transport.stream(server, request, idle_ms)
             case ReadMessage():
-                assert self._stream is not None, "a line was wanted, and no stream is open"
+                assert self._stream is not None, "no stream is open to read from"
                 return await anext(self._stream, None)
         return None
 

@@ -1,9 +1,9 @@
-"""The blocking face: the same calls over a blocking transport. Importing it imports no event loop.
+"""The blocking client: the same operations over a blocking transport. Importing it imports no event loop.
 
-    client = HoldfastSync(transport, Access(servers=("http://127.0.0.1:7400",), token=token))
+    client = Client(transport, ClientConfig(servers=("http://127.0.0.1:7400",), token=token))
     workload = client.get("Workload", "web", tenant="shop")
 
-The transport belongs to whoever made it: the client does not close it.
+The transport belongs to the caller: the client does not close it.
 
 Size: one method for each call, spelled out so that editors and type checkers see them.
 """
@@ -41,27 +41,27 @@ T = TypeVar("T")
 
 
 class BlockingTransport(Protocol):
-    """A `Transport` for whoever has no event loop: the same promises and errors, and the caller waits."""
+    """A `Transport` without an event loop: the same guarantees and errors, with blocking calls."""
 
     def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
-        """One request, one answer, within the time. Raises a `TransportError` otherwise."""
+        """Send one request and return its reply within the time. Raises a `TransportError` otherwise."""
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
-        """What the peer sends, until it ends. `StreamDeclined`, `NoAnswer` as in `Transport.stream`."""
+        """Yield the peer's messages until it ends. Raises `StreamDeclined`, `NoAnswer` as in `Transport.stream`."""
 
 
 def monotonic_ms() -> int:
-    """This machine's even clock."""
+    """Read this machine's monotonic clock."""
     return time.monotonic_ns() // 1_000_000
 
 
 def wall_ms() -> int:
-    """This machine's calendar clock."""
+    """Read this machine's calendar clock."""
     return time.time_ns() // 1_000_000
 
 
 class Client:
-    """A client of one ledger's servers."""
+    """A blocking client of one ledger's servers."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Client:
         self._caller = Requester(access, ClientRuntime(now, wall, keys, jitter))
 
     def region(self, name: str) -> Client:
-        """The same client, at a region, through the platform."""
+        """Return the same client at a region, through the platform."""
         other = copy(self)
         other._caller = self._caller.through(name)
         return other
@@ -87,11 +87,11 @@ class Client:
     # Objects
 
     def get(self, kind: str, name: str, tenant: str = "", *, read: str = "") -> Document:
-        """One object. `NotFoundError` when there is none."""
+        """Return one object. Raises `NotFoundError` if there is none."""
         return self.run(objects.get(self._caller, kind, name, tenant, read=read))
 
     def list(self, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = "") -> ListResult:
-        """All objects of a kind, at one point of the log; `limit` is the size of a page."""
+        """Return all objects of a kind at one log position; `limit` is the page size."""
         return self.run(objects.list_all(self._caller, kind, tenant=tenant, selector=selector, limit=limit, read=read))
 
     def put(
@@ -103,7 +103,7 @@ class Client:
         dry_run: bool = False,
         idempotency_key: str = "",
     ) -> WriteResult:
-        """Make the object what the document says."""
+        """Create or change an object to match the document."""
         call = objects.put(
             self._caller,
             document,
@@ -124,7 +124,7 @@ class Client:
         dry_run: bool = False,
         idempotency_key: str = "",
     ) -> WriteResult:
-        """Delete an object. `NotFoundError` when there is none."""
+        """Delete an object. Raises `NotFoundError` if there is none."""
         call = objects.delete(
             self._caller, kind, name, tenant, if_match=if_match, dry_run=dry_run, idempotency_key=idempotency_key
         )
@@ -133,13 +133,13 @@ class Client:
     def batch(
         self, documents: Iterable[Document], *, dry_run: bool = False, idempotency_key: str = ""
     ) -> tuple[BatchItemResult, ...]:
-        """Put many documents, each judged by itself, in order."""
+        """Put many documents in order, each decided by itself."""
         return self.run(objects.batch(self._caller, documents, dry_run=dry_run, idempotency_key=idempotency_key))
 
     def edit(
         self, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = ""
     ) -> WriteResult:
-        """Get, change, put: again with the newest when somebody else was faster."""
+        """Get, change and put an object; retry with the newest revision after a conflict."""
         return self.run(objects.edit(self._caller, kind, name, change, tenant))
 
     # Watching
@@ -154,7 +154,7 @@ class Client:
         since: str | None = None,
         initial: bool = False,
     ) -> Generator[WatchEvent, None, None]:
-        """Changes, from now, from what there is (`initial`), or from a token. It never ends by itself: close it."""
+        """Watch changes from now, from the current objects on (`initial`), or from a token. Close it: it never ends."""
         watching = WatchStream(
             self._caller, kind, tenant=tenant, selector=selector, name=name, since=since, initial=initial
         )
@@ -163,11 +163,12 @@ class Client:
     def wait_for(
         self, kind: str, name: str, predicate: Predicate, timeout_ms: int, tenant: str = ""
     ) -> Document | None:
-        """The object when the predicate first holds; `WaitTimeoutError` otherwise. The predicate sees None for no
-        object."""
+        """Wait until the predicate holds and return the object. Raises `WaitTimeoutError` otherwise. The predicate gets
+        None while there is no object.
+        """
         return self.run(watch.wait_for(self._caller, kind, name, predicate, timeout_ms, tenant))
 
-    # Commands and questions
+    # Commands and reports
 
     def command(
         self, tag: str, /, *, if_match: str | None = None, idempotency_key: str = "", **fields: Any
@@ -177,65 +178,65 @@ class Client:
         return self.run(sent)
 
     def status(self) -> Document:
-        """What the server that is asked says of itself."""
+        """Return the status of the server that answers."""
         return self.run(reports.status(self._caller))
 
     def whoami(self) -> Document:
-        """The principal that this client acts as."""
+        """Return the principal that this client acts as."""
         return self.run(reports.whoami(self._caller))
 
     def quota(self, tenant: str = "") -> Document:
-        """How quotas stand: of one tenant, or of all that this client may see."""
+        """Return quota, grants and usage, of one tenant or of all that this client may see."""
         return self.run(reports.quota(self._caller, tenant))
 
     def can_i(
         self, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
     ) -> AccessReview:
-        """Whether this client may send a command, or has a right."""
+        """Check whether this client may send a command, or has a permission."""
         return self.run(reports.can_i(self._caller, command, right=right, tenant=tenant, region=region, node=node))
 
     def audit(self, *, since: str = "", actor: str = "", command: str = "", limit: int = 100) -> tuple[Document, ...]:
-        """What was done lately and by whom, newest first."""
+        """Return audit entries, newest first."""
         return self.run(reports.audit(self._caller, since=since, actor=actor, command=command, limit=limit))
 
     def repairs(self, *, tenant: str = "", limit: int = 0) -> Document:
-        """What waits to be ended or put right, the most urgent first."""
+        """Return stuck operations and breaches, most urgent first."""
         return self.run(reports.repairs(self._caller, tenant=tenant, limit=limit))
 
     def queue(self, *, workload: str = "", tenant: str = "", limit: int = 0) -> Document:
-        """What waits to be placed in a region, first what is looked at first."""
+        """Return the scheduling requests of a region in queue order."""
         return self.run(reports.queue(self._caller, workload=workload, tenant=tenant, limit=limit))
 
     def decisions(self, *, limit: int = 50, **asked: str) -> Document:
-        """What a region's schedulers decided, newest first; by workload, slot, node, since, until or outcome."""
+        """Return a region's decisions, newest first; filters: workload, slot, node, since, until, outcome."""
         return self.run(reports.decisions(self._caller, limit=limit, **asked))
 
     def schema(self, kind: str) -> Document:
-        """The JSON Schema of a kind."""
+        """Return the JSON Schema of a kind."""
         return self.run(reports.schema(self._caller, kind))
 
     # Machines
 
     def open_session(self, actor: str) -> str:
-        """Begin a machine's life at the ledger."""
+        """Open a session of a machine at the ledger."""
         return self.run(machine_session.open_session(self._caller, actor))
 
     def renew(self, session: str) -> LeaseRenewal:
-        """A machine's heartbeat."""
+        """Renew a machine's session."""
         return self.run(machine_session.renew(self._caller, session))
 
     def send(self, envelope: bytes) -> CommandResult:
-        """Send an envelope that is encoded already."""
+        """Send an encoded envelope."""
         return self.run(machine_session.send(self._caller, envelope))
 
     def speaker(self, actor: str, reopen: Reopen | None = None) -> BlockingMachineSession:
-        """A machine that speaks through this client."""
+        """Return a machine session over this client."""
         return BlockingMachineSession(self, machine_session.MachineSession(self._caller, actor, reopen))
 
-    # Driving
+    # Running operations
 
     def run(self, call: Operation[T]) -> T:
-        """Drive a call to its result."""
+        """Run an operation to its result."""
         hands = _EffectRunner(self._transport, self._sleep)
         try:
             step = next(call)
@@ -262,7 +263,7 @@ class Client:
 
 
 class BlockingMachineSession:
-    """A machine that speaks in sessions (`client.machine_session`)."""
+    """A machine that sends commands in sessions (`client.machine_session`)."""
 
     def __init__(self, client: Client, inner: machine_session.MachineSession) -> None:
         self._client = client
@@ -270,28 +271,28 @@ class BlockingMachineSession:
 
     @property
     def session(self) -> str:
-        """The session of this life; empty without one."""
+        """The open session; empty without one."""
         return self._inner.session
 
     def open(self) -> str:
-        """Begin a life."""
+        """Open a session."""
         return self._client.run(self._inner.open())
 
     def renew(self) -> LeaseRenewal:
-        """A heartbeat of this life."""
+        """Renew this session."""
         return self._client.run(self._inner.renew())
 
     def envelope(self, command: Any, **fields: Any) -> bytes:
-        """A command under the next number, to be sent and repeated by the client's `send`."""
+        """Encode a command under the next number. Send and retry it with the client's `send`."""
         return self._inner.envelope(command, **fields)
 
     def send(self, command: Any, **fields: Any) -> CommandResult:
-        """Send a command under the next number of this life."""
+        """Send a command under the next number of this session."""
         return self._client.run(self._inner.send(command, **fields))
 
 
 class _EffectRunner:
-    """Does what one call wants done."""
+    """Executes the effects of one operation."""
 
     def __init__(self, transport: BlockingTransport, sleep: Callable[[float], None]) -> None:
         self._transport = transport
@@ -299,11 +300,11 @@ class _EffectRunner:
         self._stream: Iterator[bytes] | None = None
 
     def do(self, step: ClientEffect) -> Any:
-        """What came of it; an error of the transport is handed back, since it is for the call to know."""
+        """Return the effect's result. A transport error is returned as well: the operation handles it."""
         try:
             return self._do(step)
         except TransportError as error:
-            # That a request was answered with something else than was expected is an answer, too.
+            # A reply instead of a stream is a valid answer to a plain request.
             return error.reply if isinstance(error, StreamDeclined) and isinstance(step, SendRequest) else error
 
     def _do(self, step: ClientEffect) -> Any:
@@ -316,7 +317,7 @@ class _EffectRunner:
                 self.let_go()
                 self._stream = self._transport.stream(server, request, idle_ms)
             case ReadMessage():
-                assert self._stream is not None, "a line was wanted, and no stream is open"
+                assert self._stream is not None, "no stream is open to read from"
                 return next(self._stream, None)
         return None
 

@@ -1,4 +1,4 @@
-"""Commands, and questions to the server itself."""
+"""Commands by their tag."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.client.requester import Requester, decode_document, if_match_heade
 
 
 class CommandResult(Struct, frozen=True):
-    """Where and when a command stands in the log. `answer` is everything that the server said."""
+    """Log position and time of an accepted command. `answer` is the server's full reply."""
 
     revision: str
     at: str
@@ -20,9 +20,9 @@ class CommandResult(Struct, frozen=True):
 def command(
     caller: Requester, tag: str, fields: Document, *, if_match: str | None = None, idempotency_key: str = ""
 ) -> Operation[CommandResult]:
-    """Send a command by its tag. Names of fields may be written as in Python: `end_at` is sent as `endAt`.
+    """Send a command by its tag. Field names may be written as in Python: `end_at` is sent as `endAt`.
 
-    `Conflict` when the object that it changes is not at `if_match`.
+    Raises `ConflictError` if the object that it changes is not at `if_match`.
     """
     if not tag or not tag.replace("-", "").isalnum():
         raise ValueError(f"not the tag of a command: {tag!r}")
@@ -34,11 +34,11 @@ def command(
 
 
 def command_result(answer: Document) -> CommandResult:
-    """What an answer to a command says."""
+    """Build the result from the server's reply."""
     return CommandResult(str(answer.get("revision", "")), str(answer.get("at", "")), answer)
 
 
 def camel(name: str) -> str:
-    """A field's name as documents write it."""
+    """Return a field's name as documents write it."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)

@@ -1,10 +1,8 @@
-"""What a call may want done. A call yields these and is resumed with what came of them.
+"""The effects that an operation yields, and the value with which each resumes it.
 
-Send   -> resumed with the `Reply`, or a `TransportError` is thrown into it
-Pause  -> resumed with None, that much later
-Open   -> resumed with None; the stream that was open before is closed
-Next   -> resumed with the next line of the open stream, or None at its end, or a `TransportError` is thrown
-Emit   -> resumed with None, once whoever reads the watch has taken the event
+SendRequest -> the `Reply`; a `TransportError` is thrown into the operation Sleep       -> None, after the given time
+OpenStream  -> None; a stream that was open before is closed ReadMessage -> the next message of the open stream, or None
+at its end; a `TransportError` is thrown EmitEvent   -> None, after the reader of the watch has taken the event
 """
 
 from __future__ import annotations
@@ -18,14 +16,14 @@ from holdfast.host.ports.transport import Request, TransportError
 
 T = TypeVar("T")
 
-#: A document as people write it: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
+#: A document: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
 Document = dict[str, Any]
 
 
 class WatchEvent(Struct, frozen=True):
-    """A change that a watch saw. `type` is ADDED, MODIFIED, DELETED or BOOKMARK; `token` is where to resume after it.
+    """A change that a watch received. `type` is ADDED, MODIFIED, DELETED or BOOKMARK; resume it after `token`.
 
-    A BOOKMARK carries no object: everything up to its token has been handed out.
+    A BOOKMARK carries no object: all events up to its token have been emitted.
     """
 
     type: str
@@ -34,7 +32,7 @@ class WatchEvent(Struct, frozen=True):
 
 
 class SendRequest(Struct, frozen=True):
-    """One request to one server."""
+    """Send one request to one server."""
 
     server: str
     request: Request
@@ -42,13 +40,13 @@ class SendRequest(Struct, frozen=True):
 
 
 class Sleep(Struct, frozen=True):
-    """Nothing, for a while."""
+    """Wait."""
 
     ms: int
 
 
 class OpenStream(Struct, frozen=True):
-    """A stream from one server."""
+    """Open a stream from one server."""
 
     server: str
     request: Request
@@ -56,20 +54,22 @@ class OpenStream(Struct, frozen=True):
 
 
 class ReadMessage(Struct, frozen=True):
-    """The next line of that stream."""
+    """Read the next message of the open stream."""
 
 
 class EmitEvent(Struct, frozen=True):
-    """Hand out an event."""
+    """Emit an event to the reader of the watch."""
 
     event: WatchEvent
 
 
 ClientEffect = SendRequest | Sleep | OpenStream | ReadMessage | EmitEvent
-#: A call under way: it yields steps and returns a result. What it is resumed with depends on the step.
+#: A running operation: it yields effects and returns a result. Each effect's result resumes it.
 Operation = Generator[ClientEffect, Any, T]
 
 
 def resume(call: Operation[Any], came: Any) -> ClientEffect:
-    """Resume a call with what came of its step, an error as one. Its next step; `StopIteration` with its result."""
+    """Resume an operation with the result of its effect (an error is thrown) and return its next effect. At the end it
+    raises `StopIteration` with the operation's result.
+    """
     return call.throw(came) if isinstance(came, TransportError) else call.send(came)

@@ -1,13 +1,14 @@
-"""Problems as servers write them, and the errors that calls raise.
+"""Problems as servers send them, and the errors that operations raise.
 
-    HoldfastError ─┬─ Refusal ──┬─ NotFound · Conflict · Denied · Gone · NoSession
-                   │            └─ (any other 4xx)                  nothing was changed by this request
-                   ├─ Unavailable                                   nothing was changed, and nobody could say more
-                   ├─ OutcomeUnknown                                it may have been done: repeat it with its key
-                   └─ NotInTime                                     what was waited for did not come about
+    HoldfastError ─┬─ RefusedError ──┬─ NotFoundError · ConflictError · PermissionDeniedError
+                   │                 ├─ RevisionGoneError · SessionEndedError
+                   │                 └─ (any other 4xx)       this request changed nothing
+                   ├─ UnavailableError                        this request changed nothing; no final answer
+                   ├─ OutcomeUnknownError                     it may have been executed: retry it with its key
+                   └─ WaitTimeoutError                        the awaited condition was not met in time
 
-`OutcomeUnknownError` is no kind of `UnavailableError`: whoever handles the one by doing something else must not take
-the other for it.
+`OutcomeUnknownError` is not a subclass of `UnavailableError`: code that falls back to another action when no server is
+available must not do so after an unknown outcome.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from msgspec import Struct
 
 from holdfast.host.ports.transport import Reply, TransportError, Unreachable, first_value
 
-#: The longest part of an answer that is not a problem document that is shown to people.
+#: Characters shown of an answer that is not a problem document.
 DETAIL_MAX = 300
 
 
 class FieldProblem(Struct, frozen=True):
-    """What is wrong with one field: a JSON pointer, what it says, what to do."""
+    """A problem of one field: a JSON pointer, the detail, a hint."""
 
     pointer: str = ""
     detail: str = ""
@@ -32,7 +33,7 @@ class FieldProblem(Struct, frozen=True):
 
 
 class ProblemReport(Struct, frozen=True, rename="camel"):
-    """Why something was not done (RFC 9457). `status` is 0 where no server answered."""
+    """The reason of a failed request (RFC 9457). `status` is 0 if no server answered."""
 
     code: str = ""
     status: int = 0
@@ -45,7 +46,7 @@ class ProblemReport(Struct, frozen=True, rename="camel"):
     lane: str = ""
 
     def shown(self) -> str:
-        """The problem as people read it: what happened, field by field, and what to do next."""
+        """Return the problem as text: what happened, the fields at fault, and the hint."""
         lines = [f"{self.detail or self.title or 'no reason given'} ({self.code})"]
         lines += [f"  {e.pointer}: {e.detail}" + (f" ({e.hint})" if e.hint else "") for e in self.errors]
         lines += [f"hint: {self.hint}"] if self.hint else []
@@ -53,28 +54,28 @@ class ProblemReport(Struct, frozen=True, rename="camel"):
 
 
 class HoldfastError(Exception):
-    """A call did not do what it was asked to."""
+    """A failed operation, with its problem."""
 
     def __init__(self, problem: ProblemReport, message: str = "") -> None:
         super().__init__(message or problem.shown())
         self.problem = problem
-        #: What a batch had done before this happened, document by document (`objects.Applied`).
+        #: Results of a batch before this error, one per document (`objects.BatchItemResult`).
         self.done: tuple[Any, ...] = ()
 
 
 class RefusedError(HoldfastError):
-    """A server looked at the request and said no. Nothing was changed by it."""
+    """A server refused the request, which changed nothing."""
 
-    #: Where in the log the server stood when it said so; empty where it does not say.
+    #: The server's log position at the refusal; empty if the reply has none.
     token = ""
 
 
 class NotFoundError(RefusedError):
-    """There is no such object, or no such kind here."""
+    """No such object, or no such kind at this server."""
 
 
 class ConflictError(RefusedError):
-    """The object is not what the request took it for. `revision` is what it is at now, where the server says so."""
+    """The object is not in the required state. `revision` is its current one, if the server sent it."""
 
     def __init__(self, problem: ProblemReport, revision: str = "") -> None:
         super().__init__(problem)
@@ -82,16 +83,16 @@ class ConflictError(RefusedError):
 
     @property
     def is_stale(self) -> bool:
-        """Whether to look again and try again is the way out; other conflicts (in use, exists) stay what they are."""
+        """True if reading the object again and retrying can help; other conflicts (in use, exists) remain."""
         return self.problem.status == 412 or self.problem.code == "stale"
 
 
 class PermissionDeniedError(RefusedError):
-    """The server does not know who is asking (401), or knows and does not allow it (403)."""
+    """The server cannot authenticate the caller (401), or the caller lacks a permission (403)."""
 
 
 class RevisionGoneError(RefusedError):
-    """The place in the log to read from is not there any more, or is in another log."""
+    """The requested log position is trimmed, or is in another log."""
 
 
 class SessionEndedError(RefusedError):
@@ -99,20 +100,20 @@ class SessionEndedError(RefusedError):
 
 
 class UnavailableError(HoldfastError):
-    """No server gave an answer in time. Nothing was changed by this request."""
+    """No server answered in time. This request changed nothing."""
 
 
 class OutcomeUnknownError(HoldfastError):
-    """The write may have been done or not. Repeated with the same key, it is done at most once."""
+    """The write may have been executed. A retry with the same key executes it at most once."""
 
     def __init__(self, problem: ProblemReport, key: str = "") -> None:
-        again = f"repeat it with the idempotency key {key}" if key else "look before you repeat it"
-        super().__init__(problem, f"{problem.shown()}\nit may have been done: {again}")
+        again = f"retry it with the idempotency key {key}" if key else "check its effect before you retry it"
+        super().__init__(problem, f"{problem.shown()}\nit may have been executed: {again}")
         self.key = key
 
 
 class WaitTimeoutError(HoldfastError):
-    """What was waited for did not come about in time. `last` is the object as it was seen last, None without it."""
+    """The awaited condition was not met in time. `last` is the last state of the object, None if there is none."""
 
     def __init__(self, problem: ProblemReport, last: dict[str, Any] | None) -> None:
         super().__init__(problem)
@@ -120,7 +121,7 @@ class WaitTimeoutError(HoldfastError):
 
 
 def problem_from_reply(reply: Reply) -> ProblemReport:
-    """What a reply that is no success says, whoever wrote it: proxies in between do not write problems."""
+    """Return the problem of an unsuccessful reply, also of one from a proxy, which sends no problem document."""
     try:
         problem = msgspec.json.decode(reply.body, type=ProblemReport)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -130,13 +131,13 @@ def problem_from_reply(reply: Reply) -> ProblemReport:
 
 
 def problem_from_transport(server: str, error: TransportError) -> ProblemReport:
-    """A server that could not be talked to, as a problem."""
+    """Return the problem for a server that cannot be reached or did not answer."""
     code = "unreachable" if isinstance(error, Unreachable) else "no-answer"
     return ProblemReport(code=code, detail=f"{server}: {error}")
 
 
 def refused_error(problem: ProblemReport, reply: Reply = Reply()) -> RefusedError:  # noqa: B008 - frozen
-    """The error that callers branch on."""
+    """Return the exception class for a problem, with the server's log position."""
     error = _refusal(problem, etag_of(reply))
     error.token = first_value(reply.headers, "holdfast-token")
     return error
@@ -159,5 +160,5 @@ def _refusal(problem: ProblemReport, etag: str) -> RefusedError:
 
 
 def etag_of(reply: Reply) -> str:
-    """The revision in an answer's ETag; empty without one."""
+    """Return the revision in a reply's ETag; empty without one."""
     return first_value(reply.headers, "etag").removeprefix("W/").strip('"')

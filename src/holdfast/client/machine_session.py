@@ -1,8 +1,8 @@
-"""Machines: sessions, numbered commands, heartbeats.
+"""Sessions of machines: numbered commands and lease renewals.
 
-A machine opens a session and numbers its commands within it, from 1; repeated with the same number, a command is done
-at most once. When its session has ended it is told `no-session`. Whether it may then simply begin a new life is not for
-this module to know (an agent has to stop what it runs first), so the owner is asked.
+A machine opens a session and numbers its commands within it, from 1. A retry with the same number is executed at most
+once. After the session has ended, the server answers `no-session`. Only the owner can decide whether a new session may
+begin (an agent must stop its runs first), so `reopen` is called.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from holdfast.host.ports.transport import Reply
 from holdfast.host.protocol.commands import CommandReply
 
 MSGPACK = (("content-type", "application/msgpack"),)
-#: How many lives one command may see: a second sender of the same name would end each of them.
+#: Most sessions that one command may use: a second sender of the same name would end each of them.
 SESSIONS_MAX = 3
 
 encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _answered = msgspec.msgpack.Decoder(CommandReply)
 
-#: Asked when a session has ended: whether to open another and send there what was refused.
+#: Called when a session has ended: whether to open another and send the refused command there.
 Reopen = Callable[[ProblemReport], bool]
 
 
 class LeaseRenewal(Struct, frozen=True, rename="camel"):
-    """What a heartbeat is worth: the session lives for `worth_ms` after `sent`, an instant of our own even clock."""
+    """The lease that a renewal returned: the session lives for `worth_ms` after `sent`, on the client's monotonic
+    clock.
+    """
 
     worth_ms: int
     term: int = 0
@@ -44,21 +46,22 @@ class LeaseRenewal(Struct, frozen=True, rename="camel"):
 
 
 def send(caller: Requester, envelope: bytes) -> Operation[CommandResult]:
-    """Send an envelope that is encoded already, the same bytes in every attempt."""
+    """Send an encoded envelope, with the same bytes in every attempt."""
     reply = yield from caller.call(caller.request("POST", "/v1/envelopes", headers=MSGPACK, body=envelope), writes=True)
     caller.tokens.wrote(caller.region, reply)
     return command_result(_decode_answer(reply))
 
 
 def open_session(caller: Requester, actor: str) -> Operation[str]:
-    """Begin a life at the ledger: its session, as text. An older one of the same name ends."""
+    """Open a session at the ledger and return it as text. An older session of the same name ends."""
     answer = yield from send(caller, encode(Envelope(actor, ("open-session",), caller.means.wall())))
     return str(answer.answer.get("session") or answer.revision)
 
 
 def renew(caller: Requester, session: str) -> Operation[LeaseRenewal]:
-    """A heartbeat. `SessionEndedError` when the session has ended. It counts from before the first attempt: never
-    too long."""
+    """Renew a session. Raises `SessionEndedError` if it has ended. The lease counts from before the first attempt, so
+    it is never too long.
+    """
     sent = caller.means.now()
     body = msgspec.json.encode({"session": session})
     reply = yield from caller.call(caller.request("POST", "/v1/renewals", body=body))
@@ -66,25 +69,25 @@ def renew(caller: Requester, session: str) -> Operation[LeaseRenewal]:
 
 
 class MachineSession:
-    """A machine that speaks in sessions. It goes on in a new session only if `reopen` says so."""
+    """A machine that sends commands in sessions. It continues in a new session only if `reopen` agrees."""
 
     def __init__(self, caller: Requester, actor: str, reopen: Reopen | None = None) -> None:
         self.actor = actor
-        #: The session of this life; empty before the first and after the last.
+        #: The open session; empty before the first and after the last.
         self.session = ""
         self._caller = caller
         self._reopen = reopen
         self._sequence = 0
 
     def open(self) -> Operation[str]:
-        """Begin a life."""
+        """Open a session."""
         self.session = ""
         opened = yield from open_session(self._caller, self.actor)
         self.session, self._sequence = opened, 0
         return opened
 
     def renew(self) -> Operation[LeaseRenewal]:
-        """A heartbeat of this life."""
+        """Renew this session."""
         session = self._alive()
         try:
             return (yield from renew(self._caller, session))
@@ -93,7 +96,7 @@ class MachineSession:
             raise
 
     def envelope(self, command: Any, **fields: Any) -> bytes:
-        """A command under the next number, for an owner who sends it, and repeats it, by `send(envelope)`."""
+        """Encode a command under the next number. The owner sends and retries it with `send(envelope)`."""
         session = parse_revision(self._alive())
         assert session is not None, f"no session of a ledger: {self.session!r}"
         self._sequence += 1
@@ -103,8 +106,8 @@ class MachineSession:
     def send(self, command: Any, **fields: Any) -> Operation[CommandResult]:
         """Send a command under the next number. `fields` are those of the envelope: cause, view, policy, evidence.
 
-        A refusal with `no-session` is a promise that nothing was done, so that it can be sent anew in another life;
-        where an attempt before it may have been executed, it is `OutcomeUnknown` instead and nothing is sent anew.
+        A `no-session` refusal guarantees that the command was not executed, so it can be sent again in a new session.
+        If an earlier attempt may have been executed, `OutcomeUnknownError` is raised and nothing is sent again.
         """
         for life in range(SESSIONS_MAX):
             envelope, session = self.envelope(command, **fields), self.session
@@ -124,13 +127,13 @@ class MachineSession:
         return self.session
 
     def _ended(self, session: str) -> None:
-        """Forget a life that has ended, unless another has begun meanwhile."""
+        """Forget an ended session, unless another has begun meanwhile."""
         if self.session == session:
             self.session = ""
 
 
 def _decode_answer(reply: Reply) -> dict[str, Any]:
-    """What a command that landed was answered, with revisions as text."""
+    """Decode the reply to a committed command, with revisions as text."""
     try:
         found = _answered.decode(reply.body)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -15,25 +15,26 @@ from holdfast.client.requester import LINEAR, Requester, decode_document, decode
 from holdfast.host.ports.transport import Pairs, Reply, first_value
 
 PAGE = 500
-#: A batch goes in slices of so many documents, and of so many bytes: half of what a server takes by default.
+#: Documents and bytes per slice of a batch: half of what a server accepts by default.
 SLICE = 200
 SLICE_BYTES = 512 << 10
-#: How often a list begins anew because its pages are gone before it has read them all.
+#: How often a list restarts because its pages expired before all were read.
 LIST_STARTS = 5
-#: How often an edit looks again because somebody else was faster.
+#: How often an edit reads again because another client changed the object.
 EDITS = 8
 
 
 class ListResult(Struct, frozen=True):
-    """All objects of a list, as they were at one point of the log: a watch since `token` goes on from there."""
+    """All objects of a list at one log position. A watch since `token` continues from it."""
 
     items: tuple[Document, ...]
     token: str
 
 
 class WriteResult(Struct, frozen=True):
-    """What a write left behind. `outcome`: created, configured, unchanged; of a delete: deleted, or deleting while
-    something still holds the object."""
+    """The result of a write. `outcome`: created, configured, unchanged. For a delete: deleted, or deleting while
+    finalizers hold the object.
+    """
 
     object: Document
     outcome: str
@@ -41,8 +42,9 @@ class WriteResult(Struct, frozen=True):
 
 
 class BatchItemResult(Struct, frozen=True):
-    """What became of one document of a batch: created, configured or unchanged; or, with a problem, refused, or
-    unknown: it may have been done."""
+    """The result of one document of a batch: created, configured or unchanged. With a problem: refused, or unknown if
+    it may have been executed.
+    """
 
     outcome: str
     object: Document = {}
@@ -64,7 +66,7 @@ class _Batch(Struct):
 
 
 def get(caller: Requester, kind: str, name: str, tenant: str = "", *, read: str = "") -> Operation[Document]:
-    """One object. `NotFoundError` when there is none."""
+    """Return one object. Raises `NotFoundError` if there is none."""
     path = single(kind, name, tenant or caller.access.tenant)
     return decode_document((yield from caller.read("GET", path, level=read)))
 
@@ -72,8 +74,9 @@ def get(caller: Requester, kind: str, name: str, tenant: str = "", *, read: str 
 def list_all(
     caller: Requester, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = ""
 ) -> Operation[ListResult]:
-    """All objects, in pages of `limit`, of one point of the log. `RevisionGoneError` when that point went away too
-    often."""
+    """Return all objects at one log position, read in pages of `limit`. Raises `RevisionGoneError` if that position was
+    trimmed too often.
+    """
     path, query = collection(kind), (*selection(caller, kind, tenant, selector), ("limit", str(limit)))
     for start in range(LIST_STARTS):
         first = yield from caller.read("GET", path, query, level=read)
@@ -86,7 +89,7 @@ def list_all(
 
 
 def selection(caller: Requester, kind: str, tenant: str, selector: str) -> Pairs:
-    """What a list or a watch is narrowed down to."""
+    """Return the query parameters that select the objects of a list or watch."""
     if not tenant and plural(kind) in TENANTED:
         tenant = caller.access.tenant
     asked = (("tenant", "" if tenant == ALL_TENANTS else tenant), ("selector", selector))
@@ -94,7 +97,7 @@ def selection(caller: Requester, kind: str, tenant: str, selector: str) -> Pairs
 
 
 def _join(caller: Requester, path: str, query: Pairs, first: Reply) -> Operation[ListResult]:
-    """The first page and all that follow it. What they show was fixed by the first: they name no level."""
+    """Return the first page and all that follow. Its position holds for the others, so they name no read level."""
     page = decode_reply(first, _Page)
     items, token = page.items, page.metadata.token or first_value(first.headers, "holdfast-token")
     while page.metadata.going_on:
@@ -113,8 +116,9 @@ def put(
     dry_run: bool = False,
     idempotency_key: str = "",
 ) -> Operation[WriteResult]:
-    """Make the object what the document says. `ConflictError` when it is not at `if_match`, or exists and should
-    not."""
+    """Create or change an object to match the document. Raises `ConflictError` if it is not at `if_match`, or exists
+    and `create_only` is set.
+    """
     document = owned(caller, document)
     metadata = document["metadata"]
     path = single(document["kind"], metadata["name"], metadata.get("tenant", ""))
@@ -135,7 +139,7 @@ def delete(
     dry_run: bool = False,
     idempotency_key: str = "",
 ) -> Operation[WriteResult]:
-    """Delete an object. `NotFoundError` when there is none."""
+    """Delete an object. Raises `NotFoundError` if there is none."""
     path = single(kind, name, tenant or caller.access.tenant)
     key = caller.key(idempotency_key)
     request = caller.request("DELETE", path, _dry(dry_run), if_match_header(if_match))
@@ -146,13 +150,13 @@ def delete(
 def batch(
     caller: Requester, documents: Iterable[Document], *, dry_run: bool = False, idempotency_key: str = ""
 ) -> Operation[tuple[BatchItemResult, ...]]:
-    """Put many documents, each judged by itself, in order. What is raised says in `done` what was done before it."""
+    """Put many documents in order, each decided by itself. A raised error lists earlier results in `done`."""
     whole = [owned(caller, document) for document in documents]
     key = caller.key(idempotency_key)
     done: list[BatchItemResult] = []
     slices = list(_slices([msgspec.json.encode(document) for document in whole]))
     for number, items in enumerate(slices):
-        # A single slice has the key itself: its items are KEY.0, KEY.1 and so on at the server.
+        # A single slice uses the key itself: the server numbers its items KEY.0, KEY.1 and so on.
         slice_key = f"{key}-{number}" if len(slices) > 1 else key
         body = b'{"items":[' + b",".join(items) + b"]}"
         request = caller.request("POST", "/v1/batch", _dry(dry_run), body=body)
@@ -166,7 +170,7 @@ def batch(
 
 
 def _slices(documents: list[bytes]) -> Iterator[list[bytes]]:
-    """The documents in their order, as many together as one request may hold; one that is too large goes alone."""
+    """Yield the documents in order, as many per slice as a request may contain. An oversized one is sent alone."""
     items: list[bytes] = []
     for document in documents:
         if items and (len(items) == SLICE or sum(map(len, items)) + len(document) > SLICE_BYTES):
@@ -180,8 +184,9 @@ def _slices(documents: list[bytes]) -> Iterator[list[bytes]]:
 def edit(
     caller: Requester, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = ""
 ) -> Operation[WriteResult]:
-    """Get, change, put: again with the newest when somebody else was faster. `change` gives the document to put, or
-    None to leave the object as it is. The last `ConflictError` when others were always faster."""
+    """Get, change and put an object; retry with the newest revision after a conflict. `change` returns the document to
+    put, or None to leave the object as it is. Raises the last `ConflictError` if every attempt conflicts.
+    """
     level = ""
     for attempt in range(EDITS):
         found = yield from get(caller, kind, name, tenant, read=level)
@@ -199,13 +204,15 @@ def edit(
 
 
 def revision_of(document: Document) -> str:
-    """The revision at which an object was read; empty when it does not say."""
+    """Return the revision at which an object was read; empty if it has none."""
     metadata = document.get("metadata")
     return str(metadata.get("revision", "")) if isinstance(metadata, dict) else ""
 
 
 def owned(caller: Requester, document: Document) -> Document:
-    """The document with the default tenant, where it needs one and names none. `ValueError` when it names nothing."""
+    """Return the document with the default tenant if it needs one and names none. Raises `ValueError` if kind or name
+    is missing.
+    """
     metadata = document.get("metadata")
     if not document.get("kind") or not isinstance(metadata, dict) or not metadata.get("name"):
         raise ValueError("a document needs `kind` and `metadata.name`")

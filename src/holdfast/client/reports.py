@@ -1,4 +1,4 @@
-"""Computed answers of a server: status, identity, quota, audit, queue, decisions, repairs, schemas."""
+"""Computed reports of a server: status, identity, quota, audit, queue, decisions, repairs, schemas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.client.requester import Requester, decode_document, decode_reply
 
 
 class AccessReview(Struct, frozen=True):
-    """Whether something may be done, and why, or why not."""
+    """Whether an action is allowed, and the reason."""
 
     allowed: bool
     why: str = ""
@@ -28,26 +28,26 @@ class _Audit(Struct):
 
 
 def status(caller: Requester) -> Operation[Document]:
-    """What the server that is asked says of itself: role, leader, token, conditions."""
+    """Return the status of the server that answers: role, leader, token, conditions."""
     return decode_document((yield from caller.call(caller.request("GET", "/v1/status"))))
 
 
 def whoami(caller: Requester) -> Operation[Document]:
-    """The principal that this client acts as, with its rights and scope."""
+    """Return the principal that this client acts as, with its permissions and scope."""
     return decode_document((yield from caller.read("GET", "/v1/whoami")))
 
 
 def quota(caller: Requester, tenant: str = "") -> Operation[Document]:
-    """How quotas stand: of one tenant, or of all that this client may see."""
+    """Return quota, grants and usage, of one tenant or of all that this client may see."""
     if "/" in tenant or tenant in (".", ".."):
-        raise ValueError(f"not the name of a tenant: {tenant!r}")
+        raise ValueError(f"not a tenant name: {tenant!r}")
     return decode_document((yield from caller.read("GET", f"/v1/quota/{tenant}" if tenant else "/v1/quota")))
 
 
 def can_i(
     caller: Requester, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
 ) -> Operation[AccessReview]:
-    """Whether this client may send a command, or has a right, in that place."""
+    """Check whether this client may send a command, or has a permission, in the given scope."""
     asked = {"command": command, "right": right, "tenant": tenant, "region": region, "node": node}
     body = msgspec.json.encode({name: value for name, value in asked.items() if value})
     return decode_reply((yield from caller.read("POST", "/v1/can-i", body=body)), AccessReview)
@@ -56,9 +56,9 @@ def can_i(
 def audit(
     caller: Requester, *, since: str = "", actor: str = "", command: str = "", limit: int = 100
 ) -> Operation[tuple[Document, ...]]:
-    """What was done lately and by whom, newest first: the newest `limit`, in as many pages as the server makes of them.
+    """Return the newest `limit` audit entries, newest first, from as many pages as needed.
 
-    A server looks at a part of its log for each page, so a page may be empty and yet not be the last.
+    A server reads a part of its log per page, so a page may be empty without being the last.
     """
     found: list[Document] = []
     going_on = ""
@@ -73,24 +73,24 @@ def audit(
 
 
 def repairs(caller: Requester, *, tenant: str = "", limit: int = 0) -> Operation[Document]:
-    """What waits to be ended or put right, the most urgent first; `metadata.total` is how much there is in all."""
+    """Return stuck operations and breaches, most urgent first; `metadata.total` is their number."""
     asked = (("tenant", tenant), ("limit", str(limit) if limit else ""))
     query = tuple((name, value) for name, value in asked if value)
     return decode_document((yield from caller.read("GET", "/v1/repairs", query)))
 
 
 def queue(caller: Requester, *, workload: str = "", tenant: str = "", limit: int = 0) -> Operation[Document]:
-    """What waits to be placed in a region, first what is looked at first; `metadata.total` is how much there is."""
+    """Return the scheduling requests of a region in queue order; `metadata.total` is their number."""
     asked = (("workload", workload), ("tenant", tenant), ("limit", str(limit) if limit else ""))
     query = tuple((name, value) for name, value in asked if value)
     return decode_document((yield from caller.read("GET", "/v1/queue", query)))
 
 
 def decisions(caller: Requester, *, limit: int = 50, **asked: str) -> Operation[Document]:
-    """What a region's schedulers decided, newest first: the newest `limit`, in as many pages as the server makes.
+    """Return the newest `limit` scheduler decisions of a region, newest first, from as many pages as needed.
 
-    What may be asked for: `workload`, `slot`, `node`, `tenant`, `since`, `until`, `outcome`. A page may be empty and
-    yet not be the last. `metadata.continue` of the whole says that there is more.
+    Filters: `workload`, `slot`, `node`, `tenant`, `since`, `until`, `outcome`. A page may be empty without being the
+    last. `metadata.continue` of the result means that there are more.
     """
     found: list[Document] = []
     going_on = ""
@@ -105,7 +105,7 @@ def decisions(caller: Requester, *, limit: int = 50, **asked: str) -> Operation[
 
 
 def schema(caller: Requester, kind: str) -> Operation[Document]:
-    """The JSON Schema of a kind, by the name that documents write: `Workload`."""
+    """Return the JSON Schema of a kind, named as in documents: `Workload`."""
     if not kind.isalnum():
         raise ValueError(f"not a kind: {kind!r}")
     return decode_document((yield from caller.call(caller.request("GET", f"/v1/schemas/{kind}"))))

@@ -1,4 +1,4 @@
-"""One request until it is answered, and reads that see this client's own writes."""
+"""One request until it is answered, and reads that include this client's own writes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ T = TypeVar("T")
 LINEAR = "linear"
 KEY = "idempotency-key"
 SENT = "holdfast-sent"
-#: A key that is older than this is one of an earlier call.
+#: A key older than this belongs to an earlier call; its write is a late retry.
 LATER_MS = 600_000
 
 
 class Requester:
-    """What the calls of one client share. Through a region it is the same client: servers and patience are shared,
-    and that region's ledger has a token of its own."""
+    """State that the operations of one client share. A copy for a region shares servers and settings; each region's
+    ledger has its own revision token.
+    """
 
     def __init__(self, access: ClientConfig, means: ClientRuntime) -> None:
         self.access = access
@@ -36,7 +37,7 @@ class Requester:
         self.tokens = ReadYourWrites()
 
     def through(self, region: str) -> Requester:
-        """The same client, at that region."""
+        """Return the same client at that region."""
         if not region or "/" in region or region in (".", ".."):
             raise ValueError(f"not the name of a region: {region!r}")
         other = copy(self)
@@ -44,25 +45,25 @@ class Requester:
         return other
 
     def hurried(self, patience_ms: int) -> Requester:
-        """The same client with no more patience than that."""
+        """Return the same client with at most this time for retries."""
         other = copy(self)
         patience, timeout = min(self.access.retry_for_ms, patience_ms), min(self.access.timeout_ms, patience_ms)
         other.access = msgspec.structs.replace(self.access, retry_for_ms=patience, timeout_ms=max(1, timeout))
         return other
 
     def key(self, given: str) -> str:
-        """The idempotency key of a write: made once, and repeated with it."""
+        """Return the idempotency key of a write: the given one or a new one. Retries keep it."""
         keys = self.means.keys
         return given or (keys() if keys is not None else new_key(self.means.wall()))
 
     def request(self, verb: str, path: str, query: Pairs = (), headers: Pairs = (), body: bytes = b"") -> Request:
-        """A request of this client, with an end in time."""
-        # The server gives up a little earlier than we do: that it did is an answer, and silence is not.
+        """Build a request with a time limit."""
+        # The server's limit is shorter than the client's, so that its timeout arrives as an answer.
         limit = ("holdfast-timeout-ms", str(max(1, self.access.timeout_ms * 9 // 10)))
         return self.endless(verb, path, query, (limit, *headers), body)
 
     def endless(self, verb: str, path: str, query: Pairs = (), headers: Pairs = (), body: bytes = b"") -> Request:
-        """A request of this client whose answer goes on."""
+        """Build a request whose answer is a stream."""
         ours = [("user-agent", self.access.agent)]
         if self.access.token:
             ours.append(("authorization", f"Bearer {self.access.token}"))
@@ -71,15 +72,15 @@ class Requester:
         return Request(verb, through(self.region, path), query, (*ours, *headers), body)
 
     def tries(self, *, forever: bool = False, writes: bool = False, key: str = "") -> RetryState:
-        """The attempts of one request, none made yet."""
+        """Return the retry state of a new request."""
         patience = None if forever else self.access.retry_for_ms
         return RetryState(self.means, self.servers, self.region, patience, writes=writes, key=key)
 
     def call(self, request: Request, *, writes: bool = False, key: str = "") -> Operation[Reply]:
-        """The answer to this request, the same in every attempt. Raises why there is none.
+        """Send a request until it is answered, identical in every attempt. Raises the final error otherwise.
 
-        The last attempt of a read ends with our patience. That of a write has all its time: one that is cut short would
-        leave behind an unknown outcome more often than an answer.
+        The last attempt of a read ends with the retry time. The last attempt of a write gets its full timeout: a
+        shortened one would end with an unknown outcome more often.
         """
         tries = self.tries(writes=writes, key=key)
         while True:
@@ -98,7 +99,7 @@ class Requester:
                 yield Sleep(wait)
 
     def write(self, request: Request, key: str, *, changes: bool = True) -> Operation[Reply]:
-        """A write under this key. From its answer on, reads see what it did; a dry run `changes` nothing."""
+        """Send a write under this key. Later reads include its effect; a dry run has `changes=False`."""
         keyed = msgspec.structs.replace(request, headers=(*request.headers, (KEY, key), *self._first_sent(key)))
         reply = yield from self.call(keyed, writes=changes, key=key)
         if changes:
@@ -106,8 +107,9 @@ class Requester:
         return reply
 
     def _first_sent(self, key: str) -> Pairs:
-        """When a write that is repeated much later was first sent: beyond their window keys are forgotten, and the
-        server must not take it for a new one. Of a key that was just made nothing is said: our clock may be wrong."""
+        """Return the first-sent header for a late retry; the server forgets keys after a window and must not execute an
+        old write as new. A recent key gets no header, because this client's clock may be wrong.
+        """
         at = key_created_at(key)
         if not at or self.means.wall() - at < LATER_MS:
             return ()
@@ -117,9 +119,10 @@ class Requester:
         return ((SENT, said.replace("+00:00", "Z")),)
 
     def read(self, verb: str, path: str, query: Pairs = (), *, level: str = "", body: bytes = b"") -> Operation[Reply]:
-        """A read that sees this client's own writes, or whatever the level says that the caller names.
+        """Send a read that includes this client's own writes, or reads at the caller's `level`.
 
-        Where the log has lost them (it was restored, or trimmed), it says so once by going on without them.
+        If the log no longer contains those writes (restored or trimmed), the token is dropped and one linearizable read
+        follows.
         """
         token = self.tokens.of(self.region)
         chosen = level or (f"at-least={token}" if token else "")
@@ -137,15 +140,16 @@ class Requester:
 
 
 def if_match_header(if_match: str | None) -> Pairs:
-    """The condition that the object is at this revision, or that there is one (`*`), as a header."""
+    """Return the header that requires this revision of the object, or any revision (`*`)."""
     if if_match is None:
         return ()
     return (("if-match", if_match if if_match == "*" else f'"{if_match}"'),)
 
 
 def decode_reply(reply: Reply, shape: type[T], *, wrote: str | None = None) -> T:
-    """What a success says, in JSON or msgpack. `wrote` is the key of the write that it answers, if it answers one: when
-    the answer cannot be read, that write has an unknown outcome."""
+    """Decode a successful reply, JSON or msgpack. `wrote` is the idempotency key of the answered write: if the reply
+    cannot be decoded, that write has an unknown outcome.
+    """
     decode = msgspec.msgpack.decode if "msgpack" in first_value(reply.headers, "content-type") else msgspec.json.decode
     try:
         return decode(reply.body, type=shape)
@@ -157,5 +161,5 @@ def decode_reply(reply: Reply, shape: type[T], *, wrote: str | None = None) -> T
 
 
 def decode_document(reply: Reply, *, wrote: str | None = None) -> Document:
-    """An answer that is one document."""
+    """Decode a reply that is one document."""
     return decode_reply(reply, dict, wrote=wrote)

@@ -1,15 +1,15 @@
-"""What follows a failed attempt: where to go next, how long to wait, when to give up.
+"""What follows a failed attempt: the next server, a back-off, or the final error.
 
-    unreachable                  not done     the next server
-    no answer, 502, 504          maybe done   the next server
-    503                          by its code  the leader it names, or the next server
-    429                          not done     the same server: it is the sender who is too fast
-    500 and other 5xx            maybe done   give up: the same again would fail again
-    4xx                          not done     give up, with the reason
+    unreachable                  not executed    next server
+    no answer, 502, 504          maybe executed  next server
+    503                          by its code     the leader it names, or the next server
+    429                          not executed    the same server, later: the rate limit applies to this sender
+    500 and other 5xx            maybe executed  final: a retry would fail in the same way
+    4xx                          not executed    final, with the reason
 
-A server that was not tried since the last pause is tried at once. `Retry-After` holds for the server that said it, up
-to a limit. After an attempt that may have been executed, a refusal that was made before anybody looked for an earlier
-answer (no right, no session, too old) says nothing about that attempt, and is `OutcomeUnknownError`.
+A server that was not tried since the last back-off is tried at once. `Retry-After` holds for the server that sent it,
+up to a limit. Some refusals precede the search for an earlier answer (no permission, no session, too old). After an
+attempt that may have been executed they do not settle it: the result is `OutcomeUnknownError`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from holdfast.host.ports.transport import Reply, TransportError, Unreachable, fi
 
 FIRST_PAUSE_MS = 100
 MAX_PAUSE_MS = 5_000
-#: The longest that a server can make a client wait.
+#: Longest time that a server's `Retry-After` delays this client.
 RETRY_AFTER_MAX_MS = 15_000
 
 RETRYABLE_STATUSES = frozenset({429, 502, 503, 504})
-#: Codes with which a server promises that it has not executed anything.
+#: Codes with which a server guarantees that it executed nothing.
 NOT_EXECUTED_CODES = frozenset(
     {
         "failed",
@@ -47,15 +47,14 @@ NOT_EXECUTED_CODES = frozenset(
         "stopped",
     }
 )
-#: Refusals that come before the search for an earlier answer, so that an earlier attempt may have landed all the same.
+#: Refusals that precede the search for an earlier answer: an earlier attempt may be committed all the same.
 INCONCLUSIVE_CODES = frozenset({"no-session", "too-old-to-retry"})
 
 
 class RetryState:
-    """The attempts of one request, or of one watch to get a stream.
+    """The attempts of one request, or of a watch that opens a stream.
 
-    `patience_ms` None: it never gives up. `writes` says whether anything is changed by the request, and `key` under
-    which idempotency key.
+    `patience_ms` None: retry without end. `writes`: the request changes state. `key`: its idempotency key.
     """
 
     def __init__(
@@ -76,43 +75,46 @@ class RetryState:
         self._until = None if patience_ms is None else means.now() + patience_ms
         self.server = servers.preferred
         self.may_be_done = False
-        self._problem = ProblemReport(code="unreachable", detail="nothing was tried")
+        self._problem = ProblemReport(code="unreachable", detail="no attempt was made")
         self._pauses = 0
-        #: Who was tried since the last pause, and who asked not to be, until when.
+        #: Servers tried since the last back-off, and until when a server asked to be left out (`Retry-After`).
         self._tried: set[str] = set()
         self._not_before: dict[str, int] = {}
 
     def left_ms(self) -> int:
-        """What is left of the patience; at least a millisecond, since there is always a first attempt."""
-        assert self._until is not None, "this one has no end"
+        """Return the time left for retries; at least 1 ms, since the first attempt is always made."""
+        assert self._until is not None, "retries without end have no time left"
         return max(1, self._until - self._means.now())
 
     def worked(self) -> None:
-        """The server answered: it is preferred from now on, and what failed before is forgotten."""
+        """Record an answer: prefer this server from now on, and forget earlier failures."""
         self._servers.worked(self.server)
         self._pauses = 0
         self._tried.clear()
 
     def forget(self) -> None:
-        """What failed before is long ago: pauses begin anew."""
+        """Restart the back-off at its shortest wait, because earlier failures are long ago."""
         self._pauses = 0
 
     def failed(self, error: TransportError, *, was_hurried: bool = False) -> None:
-        """The server could not be talked to. That it did not answer an attempt `was_hurried` by the end of our patience
-        says less than what a server said before."""
+        """Record a transport error. If the deadline shortened the attempt (`was_hurried`), an earlier answer of a
+        server remains the problem to report: it contains more than a timeout.
+        """
         if not (was_hurried and self._problem.status):
             self._problem = problem_from_transport(self.server, error)
         self.may_be_done |= not isinstance(error, Unreachable)
         self._go(self._servers.after(self.server))
 
     def broke(self, problem: ProblemReport) -> None:
-        """A stream ended that had begun: go on elsewhere, and not at once, lest we run round in circles."""
+        """Record the end of a stream that had delivered messages. The next server follows after a back-off, never at
+        once.
+        """
         self._problem = problem
         self._go(self._servers.after(self.server))
         self._tried.add(self.server)
 
     def answered(self, reply: Reply) -> None:
-        """The server answered with something else than success. Raises what ends the call, if that does."""
+        """Record an unsuccessful reply. Raises the final error if no retry can help."""
         problem = self._problem = problem_from_reply(reply)
         if problem.status not in RETRYABLE_STATUSES:
             raise self._refused(problem, reply)
@@ -126,7 +128,7 @@ class RetryState:
             self._go(leader or self._servers.after(self.server))
 
     def pause_ms(self) -> int:
-        """How long to wait before the next attempt. Raises when patience would have ended by then."""
+        """Return the wait before the next attempt. Raises the final error if the retry time ends before it."""
         now, wait = self._means.now(), 0
         if self.server in self._tried or len(self._tried) > len(self._servers.names):
             wait = self._back_off()
@@ -141,7 +143,7 @@ class RetryState:
         self.server = server
 
     def _back_off(self) -> int:
-        """Between half of it and all of it, twice as long each time."""
+        """Return a random wait between half and all of a limit that doubles with each failure."""
         most = min(MAX_PAUSE_MS, FIRST_PAUSE_MS << min(self._pauses, 16))
         self._pauses += 1
         return most - int(self._means.jitter() * (most // 2))
@@ -159,5 +161,5 @@ class RetryState:
 
 
 def _seconds(text: str) -> int:
-    """`Retry-After` in seconds. A date is not understood: the usual pause has to do."""
+    """Return `Retry-After` in seconds. Dates are ignored: the usual back-off applies."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

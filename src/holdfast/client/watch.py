@@ -1,14 +1,14 @@
-"""Watches that never end by themselves.
+"""Watches that resume until they are closed.
 
     list, or `since` ──▶ stream ──▶ ended, broken or silent ──▶ the next server, from the last token
                            ▲                                                        │
-                           └── what changed, then a BOOKMARK ◀── list again ◀── 410: the token is gone
+                           └── the changes, then a BOOKMARK ◀── list again ◀── 410: the token is trimmed
 
-A watch that begins lists first, whether or not the caller wants what there is: only so does it have a token to resume
-from before anything has changed, and something to compare with when it has to list again. Events that come of a list
-have no token: whoever resumed between them would miss the rest. The BOOKMARK after them has it.
+A new watch lists first, even if the caller wants no initial objects. The list provides the token to resume from before
+the first change, and the objects to compare with when the watch must list again. Events from a list have no token,
+because a watch resumed between them would miss the rest. The BOOKMARK after them has it.
 
-Waiting for an object, on a watch.
+`wait_for` waits for an object on a watch.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from holdfast.client.retry import MAX_PAUSE_MS, RetryState
 from holdfast.client.watch_cache import ADDED, BOOKMARK, DELETED, ERROR, MODIFIED, WatchCache
 from holdfast.host.ports.transport import StreamDeclined, TransportError, first_value
 
-#: What is waited for. It is given the object, or None while there is none.
+#: The awaited condition. Its argument is the object, or None while there is none.
 Predicate = Callable[[Document | None], bool]
 
 
-#: What is left of a wait when it is no longer worth a new stream.
+#: Shortest silence limit of a stream in a `wait_for`, whatever time is left.
 SHORT_MS = 250
 
 
 class WatchDeadline(Exception):
-    """The watch had an end, and that has come."""
+    """The watch has reached its deadline."""
 
 
 class _Line(Struct):
@@ -65,7 +65,9 @@ class _Line(Struct):
 
 
 class WatchStream:
-    """One watch. With `until`, an instant of the even clock, it ends with `WatchDeadline` then; otherwise never."""
+    """One watch. With `until`, an instant of the monotonic clock, it raises `WatchDeadline` then; otherwise it never
+    ends.
+    """
 
     def __init__(
         self,
@@ -88,8 +90,9 @@ class WatchStream:
         self._known = WatchCache(name)
 
     def run(self) -> Operation[None]:
-        """Emit events. Raises a `RefusedError` when the server will not have it, and `UnavailableError` when no
-        server could be asked in the beginning; later it goes on for as long as it takes."""
+        """Emit events. Raises a `RefusedError` if the server refuses the watch. Raises `UnavailableError` if no server
+        answers the first list; later failures are retried without end.
+        """
         if not self._token:
             yield from self._hand_out((yield from self._snapshot()), silent=not self._initial)
         tries = self._caller.tries(forever=True)
@@ -102,7 +105,7 @@ class WatchStream:
             yield from self._pause(tries.pause_ms())
 
     def _stream(self, tries: RetryState) -> Operation[None]:
-        """One stream, until it ends or breaks; where to go on is then in `tries`."""
+        """Read one stream until it ends or breaks. `tries` then holds the next server."""
         opened, begun, idle_ms = self._caller.means.now(), False, self._idle_ms()
         request = self._caller.endless("GET", collection(self._kind), (*self._query, ("since", self._token)))
         try:
@@ -115,7 +118,7 @@ class WatchStream:
                 if problem is not None:
                     return tries.broke(problem)
                 if self._left_ms() < idle_ms and self._idle_ms() < idle_ms:
-                    return None  # Silence on this stream would outlast the wait: take one with less patience.
+                    return None  # Less time is left than this stream may be silent: reopen with a shorter limit.
         except StreamDeclined as declined:
             return tries.answered(declined.reply)
         except TransportError as error:
@@ -126,7 +129,7 @@ class WatchStream:
         return tries.broke(ProblemReport(code="ended", detail=f"{tries.server} ended the stream"))
 
     def _take(self, line: bytes) -> Operation[ProblemReport | None]:
-        """Hand out what a line says. The problem, if it ended the stream and the watch can go on after it."""
+        """Emit the event of one line. Returns the problem if it ended the stream and the watch can continue."""
         try:
             said = msgspec.json.decode(line, type=_Line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -141,11 +144,11 @@ class WatchStream:
         elif said.type == BOOKMARK:
             self._token = said.token or self._token
             yield EmitEvent(WatchEvent(BOOKMARK, {}, self._token))
-        # Any other type is newer than this client, and not for it.
+        # Other types are newer than this client, which ignores them.
         return None
 
     def _list_again(self) -> Operation[None]:
-        """The place to resume from is gone: hand out what changed since. Nothing older than what was seen is read."""
+        """Emit what changed since a trimmed token. The linearizable list is never older than what was emitted."""
         while True:
             try:
                 listed = yield from self._snapshot(LINEAR)
@@ -155,7 +158,7 @@ class WatchStream:
                 return (yield from self._hand_out(listed))
 
     def _snapshot(self, level: str = "") -> Operation[ListResult]:
-        """What there is now: of a single object without listing the others."""
+        """Return the current objects. A watch of a single object reads that object only."""
         caller = self._caller if self._until is None else self._caller.hurried(max(1, int(self._left_ms())))
         if self._name is not None and not self._selector:
             path = single(self._kind, self._name, self._tenant or caller.access.tenant)
@@ -177,7 +180,7 @@ class WatchStream:
             yield EmitEvent(WatchEvent(BOOKMARK, {}, self._token))
 
     def _pause(self, wait_ms: int) -> Operation[None]:
-        if wait_ms and self._left_ms() > 0:  # a stream may have lasted a little longer than the wait
+        if wait_ms and self._left_ms() > 0:  # A stream may have outlasted the deadline.
             yield Sleep(int(min(wait_ms, self._left_ms())))
         if self._left_ms() <= 0:
             raise WatchDeadline
@@ -186,12 +189,12 @@ class WatchStream:
         return float("inf") if self._until is None else self._until - self._caller.means.now()
 
     def _idle_ms(self) -> int:
-        """How long a stream may be silent. Half of what is left of a wait: so it ends in time after a few streams."""
+        """Return how long a stream may be silent. Half of the time left: a wait ends in time after a few streams."""
         return int(min(self._caller.access.idle_ms, max(SHORT_MS, self._left_ms() / 2)))
 
 
 def _stream_error(said: dict[str, Any]) -> ProblemReport:
-    """The problem in an ERROR. Raises it when the same request would only fail again."""
+    """Return the problem of an ERROR event. Raises it if a retry would fail in the same way."""
     try:
         problem = msgspec.convert(said, ProblemReport)
     except msgspec.ValidationError:
@@ -206,8 +209,9 @@ def _stream_error(said: dict[str, Any]) -> ProblemReport:
 def wait_for(
     caller: Requester, kind: str, name: str, predicate: Predicate, timeout_ms: int, tenant: str = ""
 ) -> Operation[Document | None]:
-    """The object as it is when the predicate first holds, None if it then does not exist. `WaitTimeoutError`
-    otherwise."""
+    """Wait until the predicate holds and return the object, None if it does not exist then. Raises `WaitTimeoutError`
+    otherwise.
+    """
     until = caller.means.now() + timeout_ms
     hurried = caller.hurried(max(1, timeout_ms))
     watching = WatchStream(hurried, kind, tenant=tenant, name=name, initial=True, until=until).run()
@@ -221,14 +225,14 @@ def wait_for(
                     return found
             step = yield from _relay(watching, step)
     except WatchDeadline:
-        detail = f"{name} was not what was waited for within {timeout_ms} ms"
+        detail = f"{name} did not meet the condition within {timeout_ms} ms"
         raise WaitTimeoutError(ProblemReport(code="not-in-time", detail=detail), found) from None
     finally:
         watching.close()
 
 
 def _relay(watching: Operation[None], step: ClientEffect) -> Operation[ClientEffect]:
-    """Have a step of the watch done, except that its events stay here. The watch's next step."""
+    """Pass an effect of the watch on to the caller, except its events, and return the watch's next effect."""
     came: Any = None
     if not isinstance(step, EmitEvent):
         try:

@@ -1,4 +1,4 @@
-"""What a watch has handed out: enough to tell what changed when it has to list again."""
+"""The objects that a watch has emitted: what it needs to compute changes after a new list."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOO
 
 
 class WatchCache:
-    """Objects by identity, each with the revision at which it was handed out and what is needed to name it.
+    """Objects by identity, each with its emitted revision and a stub that names it.
 
-    With a `name` it knows that one object only. A deletion may say nothing but a uid: it is recognised by that, and
-    told with the name it had.
+    With a `name` it holds that object only. A deletion may carry only a uid: it is matched by that, and emitted with
+    the stored name.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -22,7 +22,7 @@ class WatchCache:
         self._handed_out: dict[str, tuple[str, Document]] = {}
 
     def saw(self, change: str, found: Document) -> Document | None:
-        """Take note of a change. What to hand out: the object, named; None when it is not one that is watched."""
+        """Record a change. Returns the object to emit, with its name; None if it is not watched."""
         identity = _identity(found)
         before = self._handed_out.get(identity)
         if change == DELETED and before is not None:
@@ -36,8 +36,9 @@ class WatchCache:
         return found
 
     def compare(self, listed: Iterable[Document]) -> Iterator[tuple[str, Document]]:
-        """What changed between what was handed out and this list; deletions first, so that a name is free before it is
-        taken again. Each change counts as handed out when the next is asked for."""
+        """Yield the differences between the emitted objects and this list. Deletions come first, so that a name is free
+        before it is used again. A change counts as emitted when the next one is requested.
+        """
         present = {_identity(found): found for found in listed}
         gone = [stub for identity, (_, stub) in self._handed_out.items() if identity not in present]
         for stub in gone:
@@ -57,13 +58,13 @@ def _metadata(found: Document) -> Document:
 
 
 def _identity(found: Document) -> str:
-    """The uid; for what has none, its name within its tenant."""
+    """Return the uid; for an object without one, its name within its tenant."""
     metadata = _metadata(found)
     return str(metadata.get("uid") or f"{metadata.get('tenant', '')}/{metadata.get('name', '')}")
 
 
 def _stub(found: Document) -> Document:
-    """What names an object: all that is kept of it."""
+    """Return the fields that name an object; nothing else of it is stored."""
     metadata = _metadata(found)
     kept = {field: metadata[field] for field in ("name", "tenant", "uid") if metadata.get(field)}
     return {"apiVersion": found.get("apiVersion", ""), "kind": found.get("kind", ""), "metadata": kept}

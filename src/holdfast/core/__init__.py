@@ -1,10 +1,10 @@
 """The pure core: every decision, and no I/O.
 
-No clock, no randomness, no logging, no files, no network. Arguments come in, values go out.
+No clock, no randomness, no logging, no files, no network: the result depends on the arguments alone.
 
     commands --> ledger --> events --> state --> scheduling, reconcilers, agent --> commands
 
-- `model`        what exists: values, the objects people write, the records the ledgers keep
+- `model`        the structs of the domain: values, API objects, records of the ledgers
 - `ledger`       the contract of both ledgers: commands, answers, tables, codec, batches
 - `platform`     the global ledger: tenants, quota, policies, workloads, assignments, grants, regions
 - `region`       the ledger of one region: nodes, slots, reservations, scheduling requests

@@ -1,9 +1,9 @@
-"""A batch job: so many steps of so long, saved as it goes, so that being stopped costs little.
+"""A batch job: a number of steps of equal length, saved regularly, so that a stop loses little work.
 
     python -m holdfast.examples.batch --name reports [--steps 20] [--step 1s] [--fail-at 7]
 
-It saves how far it came in `progress` in its folder, every $CHECKPOINT (30s), and goes on from there. It ends with 0
-when all steps are done, with 1 at the step that `--fail-at` names, and with 143 when it was asked to stop.
+It saves its progress to `progress` in its folder every $CHECKPOINT (30s), and continues from there. Its exit code is 0
+when all steps are done, 1 at the step of `--fail-at`, and 143 when it was stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROGRESS = Path("progress")
 
 
 def saved() -> int:
-    """How many steps are done, by what was saved."""
+    """Return the number of saved steps."""
     try:
         return int(PROGRESS.read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -30,14 +30,14 @@ def saved() -> int:
 
 
 def save(done: int) -> None:
-    """Keep how many steps are done."""
+    """Save the number of steps that are done."""
     fresh = PROGRESS.with_suffix(".new")
     fresh.write_text(str(done), encoding="ascii")
     fresh.replace(PROGRESS)
 
 
 def main(words: Sequence[str]) -> int:
-    """Work until all is done; the exit code."""
+    """Work until all steps are done; return the exit code."""
     parser = argparse.ArgumentParser(prog="holdfast.examples.batch")
     parser.add_argument("--name", default="batch")
     parser.add_argument("--steps", type=int, default=20)
@@ -54,11 +54,11 @@ def main(words: Sequence[str]) -> int:
         time.sleep(said.step)
         if stops:
             save(done)
-            print(f"{said.name} was asked to stop after step {done}", flush=True)
+            print(f"{said.name} was stopped after step {done}", flush=True)
             return 128 + stops[0]
         done += 1
         if done == said.fail_at:
-            print(f"{said.name} fails at step {done}, as it was told to", file=sys.stderr, flush=True)
+            print(f"{said.name} fails at step {done}, as configured", file=sys.stderr, flush=True)
             return 1
         if time.monotonic() - last >= every:
             save(done)

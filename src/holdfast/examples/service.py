@@ -1,10 +1,10 @@
-"""A small HTTP service, with switches for what services do wrong.
+"""A small HTTP service, with switches for typical failures.
 
     python -m holdfast.examples.service --name risk-api [--slow-start 3s] [--crash-after 30s] [--unready-after 10s] ...
 
-It listens on $PORT. `/` says who answers, `/healthz` that it lives, `/readyz` whether it wants requests. A POST to
-`/switch/crash`, `/switch/hang`, `/switch/unready` or `/switch/ready` does what it says, so that one can watch what
-happens. Asked to stop, it takes no new connections, ends those it has, and goes.
+It listens on $PORT. `/` returns its identity, `/healthz` that it runs, `/readyz` whether it accepts requests. A POST to
+`/switch/crash`, `/switch/hang`, `/switch/unready` or `/switch/ready` causes that state, for demonstrations. On SIGTERM
+it accepts no new connections, finishes the open ones, and exits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 def seconds(text: str) -> float:
-    """A duration as people write it: 500ms, 3s, 2m."""
+    """Parse a duration such as 500ms, 3s or 2m."""
     for unit, worth in (("ms", 0.001), ("s", 1.0), ("m", 60.0)):
         number = text.removesuffix(unit)
         if number != text:
@@ -30,7 +30,7 @@ def seconds(text: str) -> float:
 
 
 class ExampleService:
-    """What the service is at the moment."""
+    """The current state of the service."""
 
     def __init__(self, name: str, slow_start: float, unready_after: float) -> None:
         self.name = name
@@ -41,14 +41,14 @@ class ExampleService:
         self._said: bool | None = None
 
     def is_ready(self) -> bool:
-        """Whether it wants requests: once it has started, until it was told otherwise."""
+        """Whether it accepts requests: once it has started, unless a switch overrides it."""
         age = time.monotonic() - self.began
         if self._said is not None:
             return self._said
         return age >= self._slow_start and not 0 < self._unready_after <= age
 
     def switch(self, word: str) -> bool:
-        """Do what a switch says; whether there is such a switch."""
+        """Apply a switch; whether there is such a switch."""
         if word == "crash":
             os._exit(70)
         if word == "hang":
@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """A page, or how it fares."""
+        """A page, or its health."""
         service = self.service
         if service.hangs.is_set():
             time.sleep(3_600)
@@ -77,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
             slot, token = os.environ.get("HOLDFAST_SLOT", ""), os.environ.get("HOLDFAST_FENCING_TOKEN", "")
             self._answer(200, {"service": service.name, "slot": slot, "token": token, "pid": os.getpid()})
         else:
-            self._answer(404, {"error": "nothing is here"})
+            self._answer(404, {"error": "no such page"})
 
     def do_POST(self) -> None:
         """A switch."""
@@ -95,12 +95,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """One line for each request, on standard output."""
+        """Print one line for each request on standard output."""
         print(f"{self.address_string()} {format % args}", flush=True)
 
 
 def main(words: Sequence[str]) -> int:
-    """Serve until asked to stop; the exit code."""
+    """Serve until stopped; return the exit code."""
     parser = argparse.ArgumentParser(prog="holdfast.examples.service")
     parser.add_argument("--name", default="service")
     parser.add_argument("--slow-start", type=seconds, default=0.0)

@@ -1,8 +1,8 @@
-"""A worker with much memory: it holds a cache, touches it now and then, and can be told to take too much.
+"""A worker with much memory: it uses a cache periodically, and can exceed its memory limit on purpose.
 
     python -m holdfast.examples.worker --queue documents [--hold 64] [--grow 16] [--every 1s]
 
-It holds `--hold` MiB and, with `--grow`, takes so many MiB more each time: until its limit ends it.
+It allocates `--hold` MiB and, with `--grow`, that many MiB more each time, until its limit ends it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _PAGE = 4_096
 
 
 def touched(block: bytearray) -> bytearray:
-    """The same block, each page of it written to, so that it is really there."""
+    """Return the same block with each page written, so that it uses real memory."""
     for place in range(0, len(block), _PAGE):
         block[place] = (block[place] + 1) % 256
     return block
 
 
 def main(words: Sequence[str]) -> int:
-    """Work until asked to stop; the exit code."""
+    """Work until stopped; return the exit code."""
     parser = argparse.ArgumentParser(prog="holdfast.examples.worker")
     parser.add_argument("--queue", default="documents")
     parser.add_argument("--hold", type=int, default=32)
@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> int:
             held.append(touched(bytearray(said.grow * _MIB)))
             print(f"holding {sum(len(block) for block in held) // _MIB} MiB", flush=True)
         touched(held[0])
-    print("asked to stop", flush=True)
+    print("stopped", flush=True)
     return 0
 
 

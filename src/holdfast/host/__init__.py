@@ -1,19 +1,19 @@
 """The asyncio shells around the pure core. `core/X` decides, `host/X` acts.
 
-Outside resources are reached through `ports` only; engines of the ports are in `stores`, `transports` and `agent`.
-A host counts metrics by name and never imports `observe`. Lower packages do not import higher ones:
+A host reaches outside resources through `ports` only; engines of the ports are in `stores`, `transports` and `agent`.
+It counts metrics by name and never imports `observe`. Lower packages do not import higher ones:
 
-- `errors`       what a server returns instead of an answer, and what stops it
+- `errors`       why a server does not answer, and what stops it
 - `ports`        protocols of everything outside: clock, store, transport, indexes, endpoint prober
-- `runtime`      deadlines, back-off, supervised tasks, metrics and log lines; knows no ledger
+- `runtime`      deadlines, back-off, supervised tasks, metrics and log lines; independent of ledgers
 - `protocol`     every message between machines and a ledger, and the client side of a session
 - `storage`      one ledger's durable copy on this server: load, apply, verify, snapshot, trim
 - `watch`        durable changes to subscribers
-- `leader`       everything that lives for one term
+- `leader`       everything that lasts for one term
 - `ledger`       one server's part in one ledger: load, follow, be a candidate, lead, step down
 - `streams`      ordered streams that a leader serves to agents and mirrors
 - `indexes`      decisions and audit entries, indexed from the log
-- `controllers`  reconcilers from the core, run beside a leader
-- `scheduler`    a scheduler at work, embedded in the leader's process or standalone
+- `controllers`  reconcilers from the core, run as leader tasks
+- `scheduler`    a running scheduler, embedded in the leader's process or standalone
 - `link`         log shipping from the platform to a region, and the region's reports
 """

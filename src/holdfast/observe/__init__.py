@@ -1,4 +1,4 @@
-"""What a process shows to the outside: metrics and log lines. Hosts count by name and never import this.
+"""Metrics and log lines of a process. Hosts count metrics by name and never import this package.
 
 - `catalog`     every metric: kind, labels, help
 - `prometheus`  GET /metrics

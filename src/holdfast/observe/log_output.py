@@ -1,10 +1,9 @@
-"""What happens, as lines on standard error: for people, or one JSON object a line.
+"""Log lines on standard error: text, or one JSON object per line.
 
-Nothing in the project hands a secret to a logger. Should one ever slip through, the lines are looked at once more: a
-token reads `hf_NAME_...`, and all but its name is blotted out. A line for people begins where it seems to: what others
-said may hold line ends or commands for a terminal, and these are escaped; what stands below a line is indented
-(`observe/log_text.py`). Nobody writes by another way: whatever ends the process, a thread or a finalizer is a record,
-too.
+No code passes a secret to a logger. In case one does, every line is checked: in a token `hf_NAME_...` all but the name
+is redacted. A line of text starts only where it appears to: line ends and terminal control characters in foreign text
+are escaped, and continuation lines are indented (`observe/log_text.py`). All output goes this way: an exception that
+ends the process, a thread or a finalizer is logged, too.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from holdfast.observe.log_writer import LogOutputHandler, to_descriptor
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-#: The logger by which a server says that it is ready, and that it stops.
+#: The logger by which a server reports that it is ready or stops.
 SERVER = "holdfast.server"
 
 
 class TextFormatter(log_text.SafeFormatter):
-    """A line for people: time, level, part, what happened; an exception below it."""
+    """A line of text: time, level, part, event; an exception below it."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
@@ -42,7 +41,7 @@ class TextFormatter(log_text.SafeFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: `at`, `level`, `part`, `event`, then the fields of the event."""
+    """One object per line: `at`, `level`, `part`, `event`, then the fields of the event."""
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {
@@ -61,7 +60,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(level: str, form: str, out: TextIO | None = None) -> None:
-    """Write what happens from now on, and nothing of it twice. Nobody waits for whoever reads it."""
+    """Send all log records to this output, each once. No caller waits for its reader."""
     writer = LogOutputHandler(_to_stderr() if out is None else _to_text(out), first_rank=SERVER)
     writer.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
@@ -71,12 +70,12 @@ def configure_logging(level: str, form: str, out: TextIO | None = None) -> None:
     sys.excepthook, threading.excepthook, sys.unraisablehook = _last_word, _last_word_of_thread, _last_word_of_object
     root.setLevel(logging.WARNING)
     logging.getLogger("holdfast").setLevel(getattr(logging, level.upper()))
-    # That it is ready, and that it stops, a server says at every level.
+    # A server logs that it is ready, and that it stops, at every level.
     logging.getLogger(SERVER).setLevel(logging.INFO)
 
 
 def print_status(*texts: str) -> None:
-    """Tell whoever started this process, on standard error, as a last word or a first: it is waited for, a while."""
+    """Print a status line on standard error, and wait for its reader for at most `FLUSH_S`."""
     text = "\n".join(map(traceback_text, texts))
     writer = _writer()
     if writer is None:
@@ -91,7 +90,7 @@ def _writer() -> LogOutputHandler | None:
 
 
 def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Of what ends the process, by the same way: it must not hang where nobody reads what it dies of."""
+    """Log the exception that ends the process, without blocking on a reader."""
     logging.getLogger(SERVER).critical("died", exc_info=(kind, error, trace))
     writer = _writer()
     if writer is not None:
@@ -107,19 +106,19 @@ def _last_word_of_thread(of: threading.ExceptHookArgs) -> None:
 
 
 def _last_word_of_object(of: UnraisableHookArgs) -> None:
-    """What fails where nobody can be told, as when an object is collected: Python would print it as it is."""
+    """Log an exception without a caller, as in a finalizer, which Python would print unescaped."""
     error = (of.exc_type, of.exc_value, of.exc_traceback) if of.exc_value is not None else None
     logging.getLogger(SERVER).error("unraisable", exc_info=error)
 
 
 def _to_stderr() -> Callable[[bytes], None]:
-    """By a descriptor of its own: a lock that a hung writer holds would be waited for at the end of the process."""
-    out: TextIO | None = sys.stderr  # none, where it was closed before the process began
+    """Return a writer with a descriptor of its own: the lock of `sys.stderr` could block the end of the process."""
+    out: TextIO | None = sys.stderr  # None if it was closed before the process began
     if out is None:
         return lambda _: None
     try:
         return to_descriptor(os.dup(out.fileno()))
-    except (OSError, ValueError):  # it has no descriptor: somebody listens within this process
+    except (OSError, ValueError):  # it has no descriptor, since it was replaced within this process
         return _to_text(out)
 
 

@@ -1,10 +1,10 @@
-"""Lines for people of what others said: they begin no line, command no terminal, and hold no secret.
+"""Foreign text in log lines: it cannot begin a line, control a terminal, or reveal a secret.
 
-    what happened, to whom ──▶ one_line ──▶ one line, and one only
-    a text of several      ──▶ stacked  ──▶ its first line, and what stands below it indented
+    a text of one line       ──▶ one_line        ──▶ exactly one line
+    a text of several lines  ──▶ traceback_text  ──▶ its first line, and the others indented
 
-Everything that is written to a log or to standard error goes through these, whoever writes it: what a line would be
-forged with is escaped, and what should never have come so far, a token or a password within a URL, is blotted out.
+All output to a log or to standard error passes these functions: characters that could forge a line are escaped, and
+tokens and passwords in URLs are redacted.
 """
 
 from __future__ import annotations
@@ -15,35 +15,37 @@ from typing import Any
 
 from holdfast.core.model.objects.principals import redact_secrets
 
-#: What stands below a line begins so, and no line does.
+#: The indentation of continuation lines, which no other line has.
 INDENT = "    "
-#: Whatever moves a terminal's cursor, ends a line, or turns the direction of what follows.
+#: Characters that move a terminal's cursor, end a line, or change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def one_line(text: str) -> str:
-    """The text without secrets, and with everything escaped that is no character of a line."""
+    """Return the text without secrets, and with every control character escaped."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), redact_secrets(text))
 
 
 def within_json(text: str) -> str:
-    """An object on one line, without secrets: the same characters as JSON escapes them. They stand in strings only."""
+    """Return a JSON object on one line, without secrets: control characters, which only occur in strings, are escaped
+    as JSON does it.
+    """
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", redact_secrets(text))
 
 
 def indented(text: str) -> str:
-    """All lines of a text, each indented: what stands below a line."""
+    """Return all lines of a text, each indented as a continuation line."""
     return "\n".join(f"{INDENT}{one_line(line)}" for line in text.split("\n"))
 
 
 def traceback_text(text: str) -> str:
-    """The first line of a text, and the others below it."""
+    """Return the first line of a text, and the others indented below it."""
     first, newline, rest = text.partition("\n")
     return one_line(first) + (f"\n{indented(rest)}" if newline else "")
 
 
 def log_to_stderr() -> logging.Handler:
-    """For what is no server, and waits for whoever reads it: a simulation that was asked to say what its hosts do."""
+    """Return a handler for programs that are not servers and may wait for a reader, such as simulations."""
     handler = logging.StreamHandler()
     handler.setFormatter(SafeFormatter())
     return handler
@@ -62,7 +64,7 @@ class SafeFormatter(logging.Formatter):
         return indented(super().formatStack(stack_info))
 
     def format(self, record: logging.LogRecord) -> str:
-        record.exc_text = None  # another formatter may have left it there as it was
+        record.exc_text = None  # another formatter may have left its own text
         try:
             return super().format(record)
         finally:

@@ -1,10 +1,10 @@
-"""Lines of a log on their way to whoever reads them, who may have stopped reading: a full pipe must stop nobody.
+"""Writes log lines for a reader that may have stopped reading: a full pipe must not block the process.
 
     any thread ──a line──▶ a bounded queue ──a thread of its own──▶ standard error
-                     └─ no room ──▶ counted, and told where the lines would have stood
+               └─ queue full ──▶ counted, and reported in place of the lines
 
-Writing never waits. Lines of the first rank, such as that a server is ready or stops, find room where others do not. At
-the end of the process what is queued is waited for, a while and no longer.
+Writing never waits. Lines of the first rank, such as that a server is ready or stops, may use extra space. At its end
+the process waits for the queue for at most `FLUSH_S`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-#: So much waits for a reader at the most; lines of the first rank may take as much again.
+#: Largest size of the queue; lines of the first rank may use as much again.
 BUFFER_BYTES = 1 << 20
-#: So long the end of a process waits for a reader.
+#: Longest wait for a reader at the end of the process.
 FLUSH_S = 2.0
 
 
 class _Dropped:
-    """Lines for which there was no room, at this place."""
+    """Lines that were dropped at this place."""
 
     def __init__(self) -> None:
         self.count = 0
 
 
 class LogOutputHandler(logging.Handler):
-    """Hands lines to `write`, from a thread of its own. `first_rank` is the logger whose lines come before others."""
+    """Passes lines to `write`, from a thread of its own. `first_rank` is the logger whose lines have extra space."""
 
     def __init__(self, write: Callable[[bytes], None], first_rank: str = "", room_bytes: int = BUFFER_BYTES) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class LogOutputHandler(logging.Handler):
         self._room_bytes = room_bytes
         self._news = threading.Condition()
         self._queue: deque[bytes | _Dropped] = deque()
-        #: What is queued or being written.
+        #: Bytes that are queued or being written.
         self._size_bytes = 0
         threading.Thread(target=self._run, name="log-writer", daemon=True).start()
 
@@ -48,7 +48,7 @@ class LogOutputHandler(logging.Handler):
         """Queue the line of a record, or count it."""
         try:
             line = self.format(record)
-        except Exception as error:  # a value that cannot be shown must not stop whoever speaks of it
+        except Exception as error:  # a value that cannot be formatted must not stop the caller
             line = f"a line of {record.name} cannot be shown: {type(error).__name__}"
         self.put(line, is_first=bool(self._first_rank) and record.name == self._first_rank)
 
@@ -68,7 +68,7 @@ class LogOutputHandler(logging.Handler):
             self._news.notify_all()
 
     def flush(self) -> None:
-        """Wait until all is written; not longer than the end of a process may take."""
+        """Wait until all is written, at most `FLUSH_S`."""
         with self._news:
             self._news.wait_for(lambda: not self._size_bytes and not self._queue, FLUSH_S)
 
@@ -78,17 +78,17 @@ class LogOutputHandler(logging.Handler):
                 self._news.wait_for(lambda: self._queue)
                 taken = list(self._queue)
                 self._queue.clear()
-            with suppress(OSError, ValueError):  # whoever read it has gone, or it was closed
+            with suppress(OSError, ValueError):  # the reader has gone, or the output was closed
                 self._write(b"".join(one if isinstance(one, bytes) else self._told(one) for one in taken))
             with self._news:
                 self._size_bytes -= sum(len(one) for one in taken if isinstance(one, bytes))
                 self._news.notify_all()
 
     def _told(self, dropped: _Dropped) -> bytes:
-        """That lines are missing here, in the form of all others."""
-        fields = {"count": dropped.count, "why": "nobody read them"}
+        """Return the line about dropped lines, in the format of all others."""
+        fields = {"count": dropped.count, "why": "the reader is too slow"}
         extra = {"event": "lines-dropped", "fields": fields}
-        text = f"lines-dropped count={dropped.count} why=nobody read them"
+        text = f"lines-dropped count={dropped.count} why=the reader is too slow"
         record = logging.getLogger("holdfast.logs").makeRecord(
             "holdfast.logs", logging.WARNING, "", 0, text, (), None, extra=extra
         )
@@ -96,7 +96,7 @@ class LogOutputHandler(logging.Handler):
 
 
 def to_descriptor(file: int) -> Callable[[bytes], None]:
-    """Write to this descriptor, however long that takes; also where somebody has made it one that does not wait."""
+    """Return a function that writes to this descriptor, however long that takes, even if it is non-blocking."""
 
     def write(text: bytes) -> None:
         left = memoryview(text)

@@ -1,7 +1,7 @@
-"""The numbers of one process for whoever collects them, at `GET /metrics`, in the text form that Prometheus reads.
+"""The metrics of one process at `GET /metrics`, in the text format of Prometheus.
 
-Names are those of the table (`catalog`), behind `holdfast_`; timings are distributions of milliseconds. What is told is
-bounded: labels are words of ours, and should some of them be many all the same, the rest is counted and left out.
+Names are those of the table (`catalog`), behind `holdfast_`; timings are histograms of milliseconds. The output is
+bounded: label values come from closed lists, and if there are too many all the same, the rest is counted and left out.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from holdfast.observe.catalog import METRICS, MetricKind
 
 METRICS_PATH = "/metrics"
 MEDIA = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
-#: So many series are told: a metric with one set of labels is one of them.
+#: Largest number of series; a metric with one set of labels is one of them.
 SERIES_MAX = 2_000
 _KINDS = {MetricKind.COUNT: "counter", MetricKind.GAUGE: "gauge", MetricKind.TIME: "histogram"}
 
 
 def metrics_handler(metrics: Metrics) -> RequestHandler:
-    """Answers whoever collects numbers, and nobody else."""
+    """Return a handler that serves the metrics and nothing else."""
 
     async def answer(request: Request) -> Reply:
         if request.path != METRICS_PATH:
-            return problem_reply(404, "no-such-route", f"there is nothing at {request.path[:200]} but {METRICS_PATH}")
+            return problem_reply(404, "no-such-route", f"no route {request.path[:200]}, only {METRICS_PATH}")
         if request.verb != "GET":
-            return problem_reply(405, "wrong-verb", f"{METRICS_PATH} knows GET")
+            return problem_reply(405, "wrong-verb", f"{METRICS_PATH} accepts GET only")
         return Reply(200, (MEDIA,), render_metrics(metrics).encode())
 
     return answer
 
 
 def render_metrics(metrics: Metrics) -> str:
-    """All of them, by name and labels; what was never counted is not there."""
+    """Return all metrics, by name and labels; those never counted are absent."""
     kept: dict[tuple[str, Labels], float | Histogram] = {**metrics.counts, **metrics.gauges, **metrics.timings}
     by_name: dict[str, list[tuple[Labels, float | Histogram]]] = {}
     for name, labels in sorted(kept):

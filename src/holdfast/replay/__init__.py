@@ -1,11 +1,11 @@
-"""Logs folded again: recordings, refolding, comparison.
+"""Recordings of logs: writing, refolding and comparing them.
 
-Lives here: the `.hfr` file and everything that reads it; production may use it. Must not: import the simulator,
-or open a store itself (callers pass one).
+Lives here: the `.hfr` file and everything that reads it; production may use it. Must not: import the simulator, or open
+a store itself (callers pass one).
 
-- `run_plan`    the faults and actions of a simulated run, as a recording holds them
+- `run_plan`    the faults and actions of a simulation run, as a recording contains them
 - `recording`   the file `.hfr`: logs of one run or of one ledger
-- `divergence`  the first difference between two foldings, by its place in the log
+- `divergence`  the first difference between two folds, by its position in the log
 - `effects`     the rows that each event changes, and a digest of them
 - `refold`      a recording folded with today's code
 - `compare`     two recordings of one seed

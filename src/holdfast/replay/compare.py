@@ -1,7 +1,7 @@
-"""Two recordings of one seed, the stored one and the one that a run has just made: where the runs first part.
+"""Compares two recordings of one seed, a stored one and a new one, and finds where the runs first differ.
 
-The first batch with other bytes is looked into: which record, which of its fields, which event. Where the logs are
-alike and an event had another effect, the code that applies it is another.
+In the first batch with other bytes, it names the record, its field and its event. If the logs are equal and an event
+had another effect, the code that applies it has changed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from holdfast.replay.refold import LEDGER_DEFINITIONS, read_next, refold_ledger
 
 Sides = tuple[str, str]
 
-#: The same run, told apart by when it happened.
+#: Names of the two sides: the stored run and the new one.
 RECORDED_AND_NOW: Sides = ("recorded", "now")
 
 
 def compare(a: Recording, b: Recording, sides: Sides = RECORDED_AND_NOW) -> Divergence | None:
-    """The first event, in ledger time, in which the two differ, naming both sides; None: they are alike."""
+    """Return the first event, in ledger time, in which the two differ, with both sides; None: they are equal."""
     if _made(a.run) != _made(b.run):
         return Divergence(ledger="all ledgers", what=DivergenceKind.MADE_OTHERWISE, detail=_runs(a.run, b.run, sides))
     theirs = {ledger.name: ledger for ledger in b.ledgers}
@@ -37,7 +37,7 @@ def compare(a: Recording, b: Recording, sides: Sides = RECORDED_AND_NOW) -> Dive
 
 
 def _made(run: RecordedRun | None) -> RecordedRun | None:
-    """What a run was made from."""
+    """Return what a run was made from: the run without its digest."""
     return run and replace(run, digest="")
 
 
@@ -45,10 +45,10 @@ def _runs(a: RecordedRun | None, b: RecordedRun | None, sides: Sides) -> tuple[s
     if a is None or b is None or (a.seed, a.scenario) != (b.seed, b.scenario):
         return _both(sides, _run(a), _run(b))
     if a.text == b.text:
-        return "the plan is another one:", *_both(sides, repr(a.plan), repr(b.plan))
+        return "the plan differs:", *_both(sides, repr(a.plan), repr(b.plan))
     lines = enumerate(zip_longest(a.text.splitlines(), b.text.splitlines(), fillvalue="its end"), start=1)
     number, (mine, other) = next((line for line in lines if line[1][0] != line[1][1]), (0, ("", "")))
-    return f"line {number} of the scenario {a.scenario} is another one:", *_both(sides, mine, other)
+    return f"line {number} of the scenario {a.scenario} differs:", *_both(sides, mine, other)
 
 
 def _run(run: RecordedRun | None) -> str:
@@ -56,7 +56,7 @@ def _run(run: RecordedRun | None) -> str:
 
 
 def _missing(name: str, only: str) -> Divergence:
-    return Divergence(ledger=name, what=DivergenceKind.LOG_DIFFERS, detail=(f"there is such a ledger only {only}",))
+    return Divergence(ledger=name, what=DivergenceKind.LOG_DIFFERS, detail=(f"this ledger is present only in: {only}",))
 
 
 def _ledgers(a: LedgerRecording, b: LedgerRecording | None, sides: Sides) -> Divergence | None:
@@ -91,9 +91,11 @@ def _start(ledger: LedgerRecording) -> str:
 def _effects(
     a: LedgerRecording, b: LedgerRecording, facts: LedgerInfo, mine: RecordedBatch, other: RecordedBatch
 ) -> Divergence:
-    """The batch is the same and did something else: whichever side today's code is not like tells what it does now."""
+    """Find the difference between equal batches with other effects: the refold of the side that differs from today's
+    code.
+    """
     if mine.digest != other.digest:
-        return at_batch(a.name, facts, DivergenceKind.CHAIN_BROKEN, "the same bytes stand there with two digests")
+        return at_batch(a.name, facts, DivergenceKind.CHAIN_BROKEN, "the same bytes have two digests")
     found = refold_ledger(a) or refold_ledger(b)
     if found is not None and found.seq <= facts.seq + 1:
         return found
@@ -103,7 +105,7 @@ def _effects(
         if pair[0] != pair[1]
     )
     batch = read_next(LEDGER_DEFINITIONS[a.definition], facts, mine.raw, mine.digest)
-    return at_event(a.name, batch, index, DivergenceKind.EFFECT_DIFFERS, ("the same event did something else",))
+    return at_event(a.name, batch, index, DivergenceKind.EFFECT_DIFFERS, ("the same event had another effect",))
 
 
 def _split(effects: bytes) -> Iterator[bytes]:
@@ -113,24 +115,22 @@ def _split(effects: bytes) -> Iterator[bytes]:
 def _batches(
     ledger: LedgerRecording, facts: LedgerInfo, pair: tuple[RecordedBatch | None, RecordedBatch | None], sides: Sides
 ) -> Divergence:
-    """Where the first batches with other bytes differ."""
+    """Find where the first batches with other bytes differ."""
     definition = LEDGER_DEFINITIONS[ledger.definition]
     try:
         a, b = (None if entry is None else _read(definition, facts, entry) for entry in pair)
     except (Corrupt, UpgradeNeeded) as error:
-        return at_batch(
-            ledger.name, facts, DivergenceKind.LOG_DIFFERS, "and it cannot be read on one side:", str(error)
-        )
+        return at_batch(ledger.name, facts, DivergenceKind.LOG_DIFFERS, "and one side cannot be read:", str(error))
     if a is None or b is None:
         batch, side = (a, sides[0]) if a is not None else (b, sides[1])
         assert batch is not None
-        return at_event(ledger.name, batch, 0, DivergenceKind.LOG_DIFFERS, (f"the log goes on only {side}",))
+        return at_event(ledger.name, batch, 0, DivergenceKind.LOG_DIFFERS, (f"the log continues only in: {side}",))
     facts, index = replace(facts, at=a.records[0].at if a.records else 0), 0
     for mine, other in zip_longest(a.records, b.records):
         if mine is None or other is None:
             batch, side = (a, sides[0]) if mine is not None else (b, sides[1])
             return at_event(
-                ledger.name, batch, index, DivergenceKind.LOG_DIFFERS, (f"this command is there only {side}",)
+                ledger.name, batch, index, DivergenceKind.LOG_DIFFERS, (f"this command is present only in: {side}",)
             )
         if mine != other:
             place, detail = _records(mine, other, sides)
@@ -140,9 +140,7 @@ def _batches(
         return at_batch(ledger.name, facts, DivergenceKind.LOG_DIFFERS, *_both(sides, repr(a.header), repr(b.header)))
     mine_evidence, other_evidence = (definition.batches.evidence(entry.raw) for entry in pair if entry is not None)
     detail = _both(sides, repr(mine_evidence), repr(other_evidence))
-    return at_batch(
-        ledger.name, facts, DivergenceKind.LOG_DIFFERS, "only in what was kept beside its records:", *detail
-    )
+    return at_batch(ledger.name, facts, DivergenceKind.LOG_DIFFERS, "only in the evidence of its records:", *detail)
 
 
 def _read(definition: LedgerDefinition[Any], facts: LedgerInfo, entry: RecordedBatch) -> Batch[Any]:
@@ -150,7 +148,7 @@ def _read(definition: LedgerDefinition[Any], facts: LedgerInfo, entry: RecordedB
 
 
 def _records(a: LogRecord[Any], b: LogRecord[Any], sides: Sides) -> tuple[int, tuple[str, ...]]:
-    """The first event that differs, and everything of two commands that does."""
+    """Return the index of the first event that differs, and all fields of the command that do."""
     detail: list[str] = []
     for field in a.__struct_fields__[:-1]:
         mine, other = getattr(a, field), getattr(b, field)

@@ -1,4 +1,4 @@
-"""Where two foldings of one log, or two runs of one seed, first differ: an event, by its place in the log."""
+"""The first difference between two folds of one log, or two runs of one seed: an event, by its position in the log."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from holdfast.core.ledger.revision import format_revision, pack_revision, seq_of
 from holdfast.core.ledger.state.ledger_state import LedgerInfo
 from holdfast.core.model.values.structs import Instant, Revision
 
-#: How much of one row or value is told.
+#: Characters of one row or value that are shown.
 _TEXT_MAX = 400
 
 
 class DivergenceKind(StrEnum):
-    """How they differ."""
+    """The kind of a difference."""
 
     CANNOT_BE_READ = "cannot be read"
     CANNOT_BE_APPLIED = "cannot be applied"
@@ -33,23 +33,23 @@ class DivergenceKind(StrEnum):
 
 
 class Divergence(Struct, frozen=True, kw_only=True):
-    """Where something else happened for the first time: in which event of which command, and what is there now."""
+    """The first difference: its event and command, and today's result."""
 
     ledger: str
     what: DivergenceKind
     detail: tuple[str, ...]
-    #: Zero where it is in no batch.
+    #: Zero if it is in no batch.
     revision: Revision = 0
-    #: When, in ledger time.
+    #: Ledger time of the event.
     at: Instant = 0
     command: str = ""
     actor: str = ""
-    #: Its tag, as in the log. Empty where the whole batch is meant.
+    #: The event's tag, as in the log; empty: the batch as a whole.
     event: str = ""
 
     @property
     def seq(self) -> int:
-        """The batch."""
+        """The batch of the revision."""
         return seq_of(self.revision)
 
     def __str__(self) -> str:
@@ -61,12 +61,14 @@ class Divergence(Struct, frozen=True, kw_only=True):
 
 
 def earliest(found: Iterable[Divergence | None]) -> Divergence | None:
-    """The one that happened first: what differs later in another ledger may follow from it. No time counts as late."""
+    """Return the divergence that happened first, since later ones in other ledgers may follow from it. One without a
+    time is last.
+    """
     return min((one for one in found if one is not None), key=lambda one: (not one.at, one.at), default=None)
 
 
 def at_event(ledger: str, batch: Batch[Any], index: int, what: DivergenceKind, detail: Iterable[str]) -> Divergence:
-    """A divergence at the event with this index in its batch."""
+    """Return a divergence at the event with this index in its batch."""
     position, told = pack_revision(batch.header.seq, index), tuple(detail)
     for number, (record, event) in enumerate(events_of(batch)):
         if number == index:
@@ -78,14 +80,14 @@ def at_event(ledger: str, batch: Batch[Any], index: int, what: DivergenceKind, d
 
 
 def at_batch(ledger: str, facts: LedgerInfo, what: DivergenceKind, *detail: str) -> Divergence:
-    """A divergence at the batch after these facts, none of whose events can be named."""
+    """Return a divergence at the next batch as a whole."""
     return Divergence(ledger=ledger, what=what, detail=detail, revision=pack_revision(facts.seq + 1), at=facts.at)
 
 
 def unreadable(
     ledger: str, definition: LedgerDefinition[Any], facts: LedgerInfo, raw: bytes, error: UpgradeNeeded
 ) -> Divergence:
-    """The first event of an intact batch that this version cannot read: each is tried by itself."""
+    """Find the first event of an intact batch that this version cannot read, by decoding each alone."""
     found = at_batch(ledger, facts, DivergenceKind.CANNOT_BE_READ, str(error))
     try:
         header, records, _ = msgspec.msgpack.decode(raw)
@@ -103,15 +105,15 @@ def unreadable(
                     )  # fmt: skip
                 position += 1
     except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
-        pass  # not even its outline is known
+        pass  # even the outline is unknown
     return found
 
 
 def events_of(batch: Batch[Any]) -> Iterator[tuple[LogRecord[Any], Any]]:
-    """Every event of a batch and the record it is in."""
+    """Yield every event of a batch with its record."""
     return ((record, event) for record in batch.records for event in record.events)
 
 
 def cut(text: str) -> str:
-    """As much of a text as a person reads."""
+    """Cut a text to a readable length."""
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}... ({len(text):,} characters)"

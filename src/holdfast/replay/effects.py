@@ -1,14 +1,15 @@
-"""What each event of a log does to a state: which rows it changed, and a short digest of that.
+"""The effect of each event on a state: the rows that it changed, and a short digest of them.
 
-    Watched(book, state).fold(batch) --> one effect for each event        production's own `fold` does the work
+    EffectTracker(definition, state).fold(batch) --> one effect per event        production's own `fold` does the work
 
-The state's tables are replaced by ones that note which rows are written. An event's effect is everything that differs
-between its beginning and the next one's: rows of derived tables too, scalars, and after the last event of a command
-what a repeat of it is answered. A row that was written and is as before is no change, and the order of writes does not
-matter: code may do the same in another way. Where the log stands is no effect: the chain of batches covers it.
+The state's tables are replaced by ones that record writes. The effect of an event is all that differs between its
+beginning and that of the next event. It includes rows of derived tables, scalars, and after the last event of a command
+the stored answer for its retries. A row that was written without a change is no effect, and the order of writes does
+not count, so code may reach the same state in another way. The position in the log is no effect: the chain of batches
+covers it.
 
-Each digest covers the one before it. Folding an event on an overlay of its own would cost more than the event does:
-thirty layers are made, and most of them for nothing.
+Each digest covers the one before it. An overlay per event would cost more than the event itself, since it has thirty
+tables and most stay unused.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from holdfast.core.model.values.sorted_list import SortedList
 
 S = TypeVar("S", bound=LedgerState)
 
-#: Another effect passes for the recorded one with a chance of one in 2^64.
+#: Another effect has the recorded digest with a chance of one in 2^64.
 EFFECT_BYTES = 8
 
 _Apply = Callable[[Any, Any, Stamp], None]
 
 
 class RowChange(NamedTuple):
-    """A row as an event left it; None: it is gone. A scalar has no key."""
+    """A row after an event; None: it was deleted. A scalar has no key."""
 
     table: str
     key: Any
@@ -44,25 +45,25 @@ class RowChange(NamedTuple):
 
 
 class EventEffect(NamedTuple):
-    """What one event did, and the digest of it and of everything before."""
+    """The changes of one event, and the digest of them and of everything before."""
 
     digest: bytes
     changes: list[RowChange]
 
 
 class FoldedBatch(NamedTuple):
-    """The effects of a batch, up to the event at which folding failed, if it did."""
+    """The effects of a batch, up to the event at which the fold failed, if it did."""
 
     effects: list[EventEffect]
     error: Exception | None
 
     def digests(self) -> bytes:
-        """All digests, one after another."""
+        """Return all digests, concatenated."""
         return b"".join(effect.digest for effect in self.effects)
 
 
 class _Noted(Table[Any, Any]):
-    """A table that notes which rows are written, as they were before, and puts itself on a list with the first."""
+    """A table that records the earlier content of written rows, and lists itself at the first write."""
 
     __slots__ = ("_touched", "before", "name")
 
@@ -92,7 +93,7 @@ class _Noted(Table[Any, Any]):
         self.before[key] = self.get(key)
 
     def changes(self) -> list[RowChange]:
-        """What differs from before, in the order of the encoded keys; from now on it is before."""
+        """Return the changed rows in the order of their encoded keys, and start again from the current rows."""
         found = []
         for key, before in self.before.items():
             row = self.get(key)
@@ -105,7 +106,7 @@ class _Noted(Table[Any, Any]):
 
 
 class _Functions(dict[type, _Apply]):
-    """What a book's events do, each after a word to whoever watches; also for events that do nothing it knows of."""
+    """The apply functions of a ledger, each after a call of `begin`; also for events without a function."""
 
     def __init__(self, definition: LedgerDefinition[Any], begin: Callable[[], None]) -> None:
         self._begin = begin
@@ -125,11 +126,11 @@ class _Functions(dict[type, _Apply]):
 
 
 def _nothing_applies(state: Any, event: Any, stamp: Stamp) -> None:
-    raise LookupError(f"no function of this version applies {type(event).__name__}")
+    raise LookupError(f"this version has no function for {type(event).__name__}")
 
 
 class EffectTracker(Generic[S]):
-    """A state that is folded on and says what changed. It takes the state over."""
+    """Folds batches on a state and returns the changes. It owns the state from then on."""
 
     def __init__(self, definition: LedgerDefinition[S], state: S) -> None:
         self.state = state
@@ -144,14 +145,14 @@ class EffectTracker(Generic[S]):
         self._is_under_way = False
 
     def fold(self, batch: Batch[Any]) -> FoldedBatch:
-        """Apply a batch from the log. After an error the state is of no use."""
+        """Apply a batch from the log. After an error the state is unusable."""
         self._effects = []
         self._is_under_way = False
         try:
             fold(self._definition, self.state, batch)
             if self._is_under_way:
                 self._end()
-        except Exception as error:  # code that cannot apply an event may fail in any way
+        except Exception as error:  # code that cannot apply an event may raise any error
             return FoldedBatch(self._effects, error)
         return FoldedBatch(self._effects, None)
 
@@ -184,10 +185,10 @@ class EffectTracker(Generic[S]):
 
 
 def _same(row: Any, before: Any) -> bool:
-    """Whether both are written alike. Equal is not enough: True is 1."""
+    """Return whether both are encoded alike. Equality is not enough: True is 1."""
     return row is before or (row == before and encode(_plain(row)) == encode(_plain(before)))
 
 
 def _plain(row: Any) -> Any:
-    """What is written of a row: of a list in order what it lists, however it lies."""
+    """Return what is encoded of a row: a sorted list as a tuple of its items."""
     return tuple(row) if isinstance(row, SortedList) else row

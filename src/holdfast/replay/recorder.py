@@ -1,7 +1,7 @@
-"""From a store, or from a simulation, to a recording: where the log begins, every batch, what each event does today.
+"""Makes a recording from a store or a simulation: the start of the log, every batch, and the effects of its events.
 
-A log that was trimmed is folded from the oldest intact snapshot that reaches to its floor: that leaves most of it. A
-batch that cannot be folded is recorded all the same, and so is everything after it: that log is the one to look at.
+A trimmed log is folded from the oldest intact snapshot at or after its floor, which leaves most of the log. A batch
+that cannot be folded is recorded without effects, and so are all later ones: such a log needs examination.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from holdfast.replay.refold import LEDGER_DEFINITIONS, initial_state, read_next
 
 
 class RecordableStore(LogStore, SnapshotStore, Protocol):
-    """What is asked of a store: it is only read."""
+    """The parts of a store that are used; it is only read."""
 
 
 async def record(store: RecordableStore, which: LedgerKind, name: str) -> LedgerRecording:
-    """A ledger as it is in its store now. `Damaged` where batches or every snapshot of them are missing.
+    """Record a ledger as it is in its store now. Raise `Damaged` if batches or all snapshots are missing.
 
-    `LogTrimmed` when a leader trims the log at this very time: record again.
+    Raise `LogTrimmed` if a leader trims the log meanwhile: record again.
     """
     definition, head = LEDGER_DEFINITIONS[which], await store.head()
     start, state = await _start(store, definition, head)
@@ -55,30 +55,30 @@ def ledger_kind(ledger: str) -> LedgerKind:
 
 
 async def ledger_name_in(store: RecordableStore) -> str:
-    """The name of the ledger that a store holds."""
+    """Return the name of a store's ledger."""
     for _, raw in await store.manifests():
         with suppress(Corrupt):
             return decode_manifest(raw).ledger
     for stored in (await store.read(1, READ_BYTES))[:1]:
-        # The first batch is the same for both kinds of ledger: it says which one begins here.
+        # The first batch has the same format in both kinds of ledger and names its ledger.
         batch = LEDGER_DEFINITIONS["region"].batches.read(stored.raw, b"", stored.digest)
         for _, event in events_of(batch):
             if isinstance(event, LogStarted):
                 return event.ledger
-    raise Damaged(f"{store.name}: nothing says which ledger this is. hint: was a server ever started on it?")
+    raise Damaged(f"{store.name}: no manifest or batch names its ledger. hint: was a server ever started on it?")
 
 
 class _Folding:
-    """A log on its way into a recording."""
+    """The recording of one log in progress."""
 
     def __init__(self, definition: LedgerDefinition[Any], state: LedgerState) -> None:
         self._definition = definition
-        #: None from where a batch could not be folded on.
+        #: None after a batch that could not be folded.
         self._watched: EffectTracker[Any] | None = EffectTracker(definition, state)
         self._entries: list[RecordedBatch] = []
 
     def take(self, stored: StoredBatch) -> None:
-        """The next batch."""
+        """Record the next batch."""
         effects = b""
         if self._watched is not None:
             effects, whole = _fold(self._definition, self._watched, stored)
@@ -86,7 +86,7 @@ class _Folding:
         self._entries.append(RecordedBatch(stored.raw, stored.digest, effects))
 
     def recorded(self, which: LedgerKind, name: str, start: SnapshotStart | None) -> LedgerRecording:
-        """All of it."""
+        """Return the complete recording."""
         digest = b"" if self._watched is None else state_digest(self._watched.state)
         return LedgerRecording(name, which, start, tuple(self._entries), digest)
 
@@ -104,7 +104,7 @@ async def _start(
             start = SnapshotStart(raw, tuple([await store.get_chunk(seq, part.name) for part in parts]))
             return start, initial_state(definition, start)
         except (Corrupt, StoreCorrupt):
-            continue  # the next one leaves less of the log, and is as good
+            continue  # the next snapshot covers less of the log, and is as good
     raise Damaged(
         f"{store.name}: no intact snapshot reaches back to batch {head.floor}, up to which the log is trimmed. "
         "hint: record the store of another server of this ledger"
@@ -115,14 +115,14 @@ async def _batches(store: RecordableStore, first: int, head: Head) -> AsyncItera
     while first <= head.seq:
         found = await store.read(first, READ_BYTES)
         if not found:
-            raise Damaged(f"{store.name}: batch {first} is missing below its head, which is at {head.seq}")
+            raise Damaged(f"{store.name}: batch {first} is missing below its head, batch {head.seq}")
         for stored in found[: head.seq - first + 1]:
             yield stored
         first += len(found)
 
 
 def _fold(definition: LedgerDefinition[Any], folding: EffectTracker[Any], stored: StoredBatch) -> tuple[bytes, bool]:
-    """The digests of what its events do, and whether all of them could be applied."""
+    """Return the digests of a batch's effects, and whether all of its events were applied."""
     try:
         batch = read_next(definition, folding.state.info, stored.raw, stored.digest)
     except (Corrupt, UpgradeNeeded):

@@ -1,14 +1,14 @@
 """Recordings: the logs of a run, or of a real ledger, in one file that can be folded again (`.hfr`).
 
-    magic, version | what is recorded: msgpack, compressed | BLAKE2b of all bytes before it
-    `- of every version -'                                  `------- of every version ------'
+    magic, version | the recording: msgpack, compressed | BLAKE2b of all bytes before it
+    `- of every version -'                                `----- of every version ------'
 
-A recording says what made it (a seed, a scenario and a plan, or nothing for a real ledger) and holds, for each ledger,
-where its log begins (empty, or a snapshot where the log was trimmed), every batch as it was written, and for each event
-a short digest of what it did to the state under the code that recorded it. Code that does something else is found at
-the first such event (see `refold`); a run that went another way is found where it first did (see `compare`).
+A recording names its origin: a seed, a scenario and a plan, or none for a real ledger. For each ledger it has the start
+of the log (empty, or a snapshot if the log was trimmed) and every batch as it was written. For each event it has a
+short digest of its effect under the code that recorded it. `refold` finds the first event with another effect;
+`compare` finds where two runs first differ.
 
-Equal recordings are equal files, under one release of zlib: there is no time, path or name of a machine in them.
+Equal recordings are equal files, under one release of zlib: they contain no time, path or machine name.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from holdfast.replay.run_plan import RunPlan
 PLATFORM_NAME = "platform"
 
 
-#: The first byte is no text, and line ends that somebody translates are noticed.
+#: The first byte is not text, and translated line ends are noticed.
 MAGIC = b"\x89hfr\r\n\x1a\n"
 VERSION = 1
 SUFFIX = ".hfr"
 
 _VERSION_BYTES = 2
 _CHECKSUM_BYTES = 32
-#: Most of a file is digests, which nothing compresses; the rest shrinks little more at higher levels.
+#: Most of a file is digests, which cannot be compressed; higher levels gain little for the rest.
 _LEVEL = 6
 
-#: Whose code folds a log.
+#: The ledger definition that folds a log.
 LedgerKind = Literal["region", "platform"]
 
 
 class RecordingError(Exception):
-    """A file that cannot be read as a recording; the message says what it is and what can be done."""
+    """A file that cannot be read as a recording; the message names it and the next step."""
 
 
 class NotARecording(RecordingError):
-    """The file is something else."""
+    """The file is of another type."""
 
 
 class RecordingDamaged(RecordingError):
@@ -55,33 +55,33 @@ class RecordingDamaged(RecordingError):
 
 
 class RecordingTooNew(RecordingError):
-    """The file is intact, and another version wrote it."""
+    """The file is intact, but another version wrote it."""
 
 
 class RecordedRun(Row, frozen=True):
-    """The simulation that was recorded: with the same code the same seed gives the same recording."""
+    """The recorded simulation: with the same code the same seed gives the same recording."""
 
     seed: int
     scenario: str
-    #: The scenario as it was written down then: files change, recordings do not.
+    #: The text of the scenario at that time: files change, recordings do not.
     text: str
-    #: What went wrong and what people did; None: whatever the seed draws.
+    #: Faults, actions and variants; None: those that the seed draws.
     plan: RunPlan | None = None
-    #: Of everything that happened, and not only of the logs. Code that counts more gives another one.
+    #: Digest of the run, including its counters. Code with other counters has another digest.
     digest: str = ""
 
 
 class SnapshotStart(Row, frozen=True):
-    """The snapshot that a trimmed log is folded from: its manifest and its chunks, as they were stored."""
+    """The snapshot from which a trimmed log is folded: its manifest and its chunks, as stored."""
 
     manifest: bytes
     chunks: tuple[bytes, ...]
 
 
 class RecordedBatch(Row, frozen=True):
-    """A batch as it stands in the log, and the digests of what its events did, one after another.
+    """A batch as it is in the log, and the concatenated digests of its events' effects.
 
-    A batch that whoever recorded it could not fold to its end has fewer digests than events.
+    A batch that could not be folded completely has fewer digests than events.
     """
 
     raw: bytes
@@ -90,7 +90,7 @@ class RecordedBatch(Row, frozen=True):
 
 
 class LedgerRecording(Row, frozen=True):
-    """One ledger's log. `state` is the digest of what it folded to, and empty where it could not be folded."""
+    """One ledger's log. `state` is the digest of the final state, or empty if the log could not be folded."""
 
     name: str
     definition: LedgerKind
@@ -100,7 +100,7 @@ class LedgerRecording(Row, frozen=True):
 
 
 class Recording(Row, frozen=True):
-    """Everything in one file. There is no run where real ledgers were recorded."""
+    """The content of a file. `run` is None if real ledgers were recorded."""
 
     run: RecordedRun | None
     ledgers: tuple[LedgerRecording, ...]
@@ -110,16 +110,16 @@ _recordings = msgspec.msgpack.Decoder(Recording)
 
 
 def to_bytes(recording: Recording) -> bytes:
-    """The recording as a file holds it."""
+    """Encode a recording as a file's bytes."""
     head = MAGIC + VERSION.to_bytes(_VERSION_BYTES, "big")
     return _sealed(head + zlib.compress(encode(recording), _LEVEL))
 
 
 def from_bytes(raw: bytes, name: str = "recording") -> Recording:
-    """The recording in a file's bytes. `NotARecording`, `RecordingDamaged`, `RecordingTooNew`."""
+    """Decode a file's bytes. Raise `NotARecording`, `RecordingDamaged` or `RecordingTooNew`."""
     if not raw.startswith(MAGIC):
         raise NotARecording(
-            f"{name}: not a recording: it has {len(raw):,} bytes and does not begin as one. "
+            f"{name}: not a recording: it has {len(raw):,} bytes and does not begin like one. "
             f"hint: the names of recordings end in {SUFFIX}"
         )
     body = raw[:-_CHECKSUM_BYTES]
@@ -132,19 +132,19 @@ def from_bytes(raw: bytes, name: str = "recording") -> Recording:
     version = int.from_bytes(body[len(MAGIC) : first], "big")
     if version > VERSION:
         raise RecordingTooNew(
-            f"{name}: a recording of version {version}, and this is a reader of version {VERSION}. "
+            f"{name}: a recording of version {version}, but this program reads up to version {VERSION}. "
             "hint: use a newer version of Holdfast, or record again with this one"
         )
     try:
         return _recordings.decode(zlib.decompress(body[first:]))
     except (msgspec.MsgspecError, ValueError, zlib.error) as error:
         raise RecordingTooNew(
-            f"{name}: intact, and this version cannot read it: {error}. hint: use the version that wrote it"
+            f"{name}: intact, but this version cannot read it: {error}. hint: use the version that wrote it"
         ) from error
 
 
 def write(recording: Recording, path: Path) -> None:
-    """Write the file whole or not at all: it has its name once every byte is on the disk."""
+    """Write the complete file or none: it gets its name after every byte is on the disk."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -157,7 +157,7 @@ def write(recording: Recording, path: Path) -> None:
 
 
 def read(path: Path) -> Recording:
-    """The recording in a file. `OSError`, `NotARecording`, `RecordingDamaged`, `RecordingTooNew`."""
+    """Read a file. Raise `OSError`, `NotARecording`, `RecordingDamaged` or `RecordingTooNew`."""
     return from_bytes(path.read_bytes(), str(path))
 
 

@@ -1,10 +1,10 @@
-"""Fold a recording again with the code of today, and say at which event it first does something else.
+"""Folds a recording again with today's code, and finds the first event with another effect.
 
     recorded   event --> 8 bytes      event --> 8 bytes      ...      digest of the state
-    today      event --> the same     event --> others: here, and this is what it changes now
+    today      event --> the same     event --> others: reported here, with today's changes
 
-A recording of a real ledger was folded by whoever recorded it; what the servers themselves made of the log is known at
-the digests of the state that they put into it, and these are compared too.
+A recording of a real ledger has the effects under the code that recorded it. The servers' own results are known from
+the state digests in the log, which are compared too.
 """
 
 from __future__ import annotations
@@ -41,19 +41,18 @@ from holdfast.replay.recording import LedgerKind, LedgerRecording, RecordedBatch
 
 LEDGER_DEFINITIONS: Mapping[LedgerKind, LedgerDefinition[Any]] = {"region": REGION, "platform": PLATFORM}
 
-#: How many rows of one event are told.
 _ROWS_TOLD = 20
 
 _DIGESTED = str(StateDigested.__struct_config__.tag).encode()
 
 
 def refold(recording: Recording) -> Divergence | None:
-    """The first event, in ledger time, that does not do what it did when this was recorded; None: all do."""
+    """Return the first event, in ledger time, whose effect differs from the recorded one; None: all are equal."""
     return earliest(map(refold_ledger, recording.ledgers))
 
 
 def refold_ledger(ledger: LedgerRecording) -> Divergence | None:
-    """The first event of one ledger that does something else now."""
+    """Return the first event of one ledger with another effect."""
     definition = LEDGER_DEFINITIONS[ledger.definition]
     try:
         watched = EffectTracker(definition, initial_state(definition, ledger.start))
@@ -81,7 +80,7 @@ def refold_ledger(ledger: LedgerRecording) -> Divergence | None:
 
 
 def initial_state(definition: LedgerDefinition[Any], start: SnapshotStart | None) -> LedgerState:
-    """The state that a recorded log is folded on. `Corrupt`, `UpgradeNeeded`."""
+    """Return the state on which a recorded log is folded. Raise `Corrupt` or `UpgradeNeeded`."""
     state: LedgerState = definition.empty()
     if start is not None:
         restore(state, decode_manifest(start.manifest), start.chunks)
@@ -89,15 +88,15 @@ def initial_state(definition: LedgerDefinition[Any], start: SnapshotStart | None
 
 
 def read_next(definition: LedgerDefinition[Any], facts: LedgerInfo, raw: bytes, digest: bytes) -> Batch[Any]:
-    """The batch that follows. `Corrupt` if this is another one, `UpgradeNeeded` if it cannot be read."""
+    """Return the next batch. Raise `Corrupt` if this is another one, `UpgradeNeeded` if it cannot be read."""
     batch: Batch[Any] = definition.batches.read(raw, facts.digest, digest)
     if batch.header.seq != facts.seq + 1:
-        raise Corrupt(f"batch {batch.header.seq} stands after batch {facts.seq}")
+        raise Corrupt(f"batch {batch.header.seq} does not follow batch {facts.seq}")
     return batch
 
 
 def as_of(definition: LedgerDefinition[Any], log: Iterable[StoredBatch], seq: int) -> Any:
-    """The state after a batch, by a log from its beginning."""
+    """Return the state after batch `seq` of a complete log."""
     state: Any = definition.empty()
     for stored in log:
         if state.info.seq == seq:
@@ -124,9 +123,9 @@ def _refold_entry(
 
 
 def _first_other(ledger: str, batch: Batch[Any], entry: RecordedBatch, folded: FoldedBatch) -> Divergence | None:
-    """The first event with another effect, or the one that cannot be applied, whichever is earlier.
+    """Find the first event with another effect, or that cannot be applied, whichever is earlier.
 
-    Where whoever recorded the batch could not fold all of it, there is nothing to compare the rest with.
+    Events without a recorded effect are not compared.
     """
     recorded = entry.effects
     if not folded.digests().startswith(recorded):
@@ -139,7 +138,7 @@ def _first_other(ledger: str, batch: Batch[Any], entry: RecordedBatch, folded: F
 
 
 def _logged(definition: LedgerDefinition[Any], entries: Iterable[RecordedBatch]) -> set[int]:
-    """The batches of which the log has a digest: a large state takes long to digest, and most need not be."""
+    """Return the batches with a state digest in the log. Only these are digested, since a large state takes long."""
     logged: set[int] = set()
     for entry in entries:
         if _DIGESTED in entry.raw:
@@ -147,13 +146,13 @@ def _logged(definition: LedgerDefinition[Any], entries: Iterable[RecordedBatch])
                 previous = definition.batches.header(entry.raw).previous
                 batch = definition.batches.read(entry.raw, previous, chain(previous, entry.raw))
             except UpgradeNeeded:
-                continue  # found when it is its turn
+                continue  # reported when the fold reaches it
             logged.update(event.seq for _, event in events_of(batch) if type(event) is StateDigested)
     return logged
 
 
 def _other_digest(ledger: str, batch: Batch[Any], taken: dict[int, bytes]) -> Divergence | None:
-    """Whether the servers put the digest of another state into the log than the one that was folded here."""
+    """Check the state digests of the servers in a batch against this fold."""
     for index, (_, event) in enumerate(events_of(batch)):
         if type(event) is StateDigested and event.digest != taken.get(event.seq, event.digest):
             told = f"after batch {event.seq} the servers had {event.digest.hex()}", f"it is {taken[event.seq].hex()}"
@@ -166,9 +165,9 @@ def _told(changes: list[RowChange]) -> Iterator[str]:
         yield "now it changes nothing"
     for table, key, row in changes[:_ROWS_TOLD]:
         place = table if key is None else f"{table} {key!r}"
-        yield f"now {place} is gone" if row is None else cut(f"now {place} = {row!r}")
+        yield f"now {place} is deleted" if row is None else cut(f"now {place} = {row!r}")
     if len(changes) > _ROWS_TOLD:
-        yield f"and {len(changes) - _ROWS_TOLD:,} rows more"
+        yield f"and {len(changes) - _ROWS_TOLD:,} more rows"
 
 
 def _why(error: Exception) -> Iterator[str]:

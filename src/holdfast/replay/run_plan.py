@@ -1,4 +1,4 @@
-"""What a run was given: the faults and the actions that its seed drew. A recording holds it."""
+"""The plan of a run: the faults, actions and variants that its seed drew. A recording contains it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from msgspec import Struct
 
 
 class PlannedFault(Struct, frozen=True, array_like=True):
-    """Something that goes wrong at a time, somewhere, for a while."""
+    """A fault with its start, kind, target and length."""
 
     at: int
     what: str
     where: str
     lasts: int
-    #: What of it is drawn when it happens: how much, which way.
+    #: Seed of what is drawn when it happens, such as amount and direction.
     draw: int = 0
 
 
 class PlannedAction(Struct, frozen=True, array_like=True):
-    """Something that people do at a time; `draw` says what exactly."""
+    """An action of a user at a time; `draw` is the seed of its details."""
 
     at: int
     kind: str
@@ -27,7 +27,7 @@ class PlannedAction(Struct, frozen=True, array_like=True):
 
 
 class PlannedVariant(Struct, frozen=True, array_like=True):
-    """What is odd about a node, a workload or a tenant from the start; `draw` says how exactly (see `variety`)."""
+    """A variant of a node, a workload or a tenant from the start; `draw` is the seed of its details (see `variety`)."""
 
     subject: str
     kind: str
@@ -35,7 +35,7 @@ class PlannedVariant(Struct, frozen=True, array_like=True):
 
 
 class RunPlan(Struct, frozen=True, array_like=True):
-    """All of it: what happens in the order of time, and what is odd from the start."""
+    """Faults and actions in order of time, and the variants of the world."""
 
     length: int
     faults: tuple[PlannedFault, ...]
@@ -43,5 +43,5 @@ class RunPlan(Struct, frozen=True, array_like=True):
     fittings: tuple[PlannedVariant, ...] = ()
 
     def odd(self, subject: str) -> list[tuple[str, Random]]:
-        """What is odd about something: of which kind, and chance for how exactly."""
+        """Return the variants of a subject: each kind with a random stream for its details."""
         return [(one.kind, Random(one.draw)) for one in self.fittings if one.subject == subject]

@@ -1,7 +1,7 @@
 """The simulator: the production control plane on virtual time, with injected faults, the same for each seed.
 
 Lives here: simulated machines, network and stores, the programs on them, checks, runs. Must not: be imported by
-production code, use real time, read real randomness. Recordings and refolding lie in `holdfast.replay`.
+production code, use real time, read real randomness. Recordings and refolding are in `holdfast.replay`.
 
 Packages and modules, in import order:
 

@@ -1,6 +1,6 @@
-"""What will happen in a run, drawn from its seed before it begins: faults, and what people do.
+"""The plan of a run, drawn from its seed before it begins: faults, actions and variants.
 
-A plan is data: taking something out of it changes nothing else, which is how a failing run is made smaller.
+A plan is data: removing a piece changes no other piece, so a failing run can be shrunk.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant
 from holdfast.sim.scenario import Scenario, draw
 from holdfast.sim.world.randomness import SeedStreams
 
-#: By then everybody has been asked to join and the first workloads are under way.
+#: Start of random faults and actions: by then sessions are open and the first workloads are under way.
 BEGIN_MS = 6_000
-#: A clock is set wrong by so much at most: what is asked of clocks in one piece is asked in tests of their own.
+#: Largest error of a wall clock. Tests of their own cover larger errors.
 STEP_MS = 4_000
-#: The clock of whoever leads next is ahead by so much at least, and at most.
+#: Range by which the clock of the next leader is ahead.
 LEAP_MS = 30_000, 240_000
-#: Rules that only some nodes satisfy, if any: the first workload of a scenario has none, so that something runs.
+#: Rules that few nodes satisfy, if any. The first workload of a scenario has none, so that something runs.
 SCARCE = ("label", "gpu", "strict")
 
 
 class Roster(Struct, frozen=True):
-    """Whom a fault may strike, by what they are."""
+    """The possible targets of faults, by ledger."""
 
     servers: dict[str, list[str]]
     schedulers: dict[str, list[str]]
     nodes: dict[str, list[str]]
 
     def ledger_of(self, machine: str) -> str:
-        """The ledger that a server serves."""
+        """Return the ledger of a server."""
         for ledger, names in self.servers.items():
             if machine in names:
                 return ledger
@@ -39,7 +39,7 @@ class Roster(Struct, frozen=True):
 
 
 def draw_plan(scenario: Scenario, cast: Roster, seed: int) -> RunPlan:
-    """The plan of a seed."""
+    """Draw the plan of a seed."""
     chance = SeedStreams(seed).stream("plan")
     length = draw(scenario.length, chance)
     faults = [
@@ -67,7 +67,7 @@ def draw_plan(scenario: Scenario, cast: Roster, seed: int) -> RunPlan:
 
 
 def draw_variants(scenario: Scenario, cast: Roster, chance: Random) -> tuple[PlannedVariant, ...]:
-    """What is odd in this world: each kind is drawn for each thing by itself."""
+    """Draw the variants of nodes, workloads and tenants, each kind independently for each subject."""
     variety, nodes = scenario.variety, [name for names in cast.nodes.values() for name in names]
     first = next(iter(scenario.workloads), "")
     workloads = _free(scenario)
@@ -82,7 +82,7 @@ def draw_variants(scenario: Scenario, cast: Roster, chance: Random) -> tuple[Pla
 
 
 def draw_sites(scenario: Scenario, chance: Random) -> tuple[PlannedVariant, ...]:
-    """Where workloads may be, and which regions have one scheduler more; of those that have two none has."""
+    """Draw placement rules of workloads, and an additional scheduler for regions that have exactly one."""
     places, odd = scenario.variety.places, scenario.variety.regions
     alone = [f"region/{name}" for name, one in scenario.topology.regions.items() if one.schedulers + one.beside == 1]
     return tuple(
@@ -95,7 +95,7 @@ def draw_sites(scenario: Scenario, chance: Random) -> tuple[PlannedVariant, ...]
 
 
 def _free(scenario: Scenario) -> list[str]:
-    """Workloads that may have any rule: what must come back elsewhere within a time has none that may delay it."""
+    """Return workloads that may have rules. Those with a recovery budget have none: rules may delay recovery."""
     return [name for name, asked in scenario.workloads.items() if not asked.recovery]
 
 
@@ -104,7 +104,7 @@ def _weighted(kinds: dict[str, int], chance: Random) -> str:
 
 
 def _where(what: str, cast: Roster, chance: Random) -> str:
-    """Whom a fault of this kind strikes."""
+    """Draw the target of a fault."""
     servers = [name for names in cast.servers.values() for name in names]
     schedulers = [name for names in cast.schedulers.values() for name in names]
     nodes = [name for names in cast.nodes.values() for name in names]
@@ -129,4 +129,4 @@ def _where(what: str, cast: Roster, chance: Random) -> str:
             return chance.choice(sorted(cast.nodes))
         case "lose-zone":
             return f"{chance.choice(sorted(cast.nodes))}/{chance.randint(1, 2)}"
-    raise ValueError(f"nobody knows how to draw {what!r}")
+    raise ValueError(f"unknown fault {what!r}")

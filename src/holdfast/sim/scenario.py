@@ -1,7 +1,7 @@
-"""A scenario: where a run takes place, what people do there, what goes wrong, and what must be seen of it.
+"""A scenario: topology, traffic, faults, and what a run must have seen.
 
-A file of `scenarios/`. Times are written `40s`, or `30s..50s` for one that the seed draws. What is not written is what
-most scenarios have. One whose piece does not exist yet says so under `absent`, is listed, and never run.
+A scenario is a file in `scenarios/`. Times are written `40s`, or `30s..50s` for a time that the seed draws. Fields have
+the defaults of most scenarios. A scenario that cannot run yet states why under `absent`; it is listed and never run.
 
 Size: one struct for each part of a file, and what is refused of it.
 """
@@ -20,27 +20,26 @@ from holdfast.core.model.values.settings import DEFAULTS, Settings, settings_pro
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
 
-#: Where scenarios are, from the folder that the command is run in.
 FOLDER = Path("scenarios")
 
 
-#: What a scenario may name.
 FAULTS = (
     "crash", "lose-node", "lose-zone", "lose-region", "pause", "step-clock", "partition", "isolate", "clog", "swizzle",
     "cut-link", "cut-store", "stale-view", "hang-store", "depose", "slow-store", "power-cut", "fill", "deafen",
     "replace-node", "leap",
 )  # fmt: skip
 ACTS = ("scale", "roll", "recreate", "cordon", "taint", "quota", "policy", "override", "emergency", "freeze")
-#: What may be odd about nodes, workloads and tenants (see `variety`).
+#: Names of the variants of nodes, workloads and tenants (see `variety`).
 NODE_VARIANTS = ("label", "taint", "kept", "device", "pool", "size", "ports", "one-user")
 RULES = (
     "spread-zones", "spread-pools", "apart-nodes", "apart-zones", "near-zone", "near-node", "label", "gpu", "tolerate",
     "strict", "batch", "budget", "ports",
 )  # fmt: skip
 TENANT_VARIANTS = ("quota", "protected", "reclaimable")
-#: What a run can be asked to have held.
+#: Names of the invariants that a scenario may list.
 INVARIANTS = (*(one.id for one in PLATFORM.invariants), *(one.id for one in REGION.invariants))
-#: Where a workload may be; and of a region, one scheduler more: beside its leader, or apart if it has one there.
+#: Placement rules of workloads. A region's variant is an additional scheduler: embedded, or standalone if it has an
+#: embedded one.
 PLACES = ("residency", "latency")
 REGION_VARIANTS = ("scheduler",)
 NETWORKS = ("calm", "rough", "stormy")
@@ -48,16 +47,17 @@ STORES = ("calm", "foul", "treacherous")
 
 
 class InvalidScenario(Exception):
-    """A scenario file that cannot be played: which, and what is wrong with it."""
+    """A scenario file that cannot be run; the message names it and the error."""
 
 
 class ScenarioPart(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A part of a file that people write."""
+    """A part of a scenario file."""
 
 
 class RegionShape(ScenarioPart, frozen=True):
-    """A region: its servers, its schedulers apart, whether its leader schedules, and its nodes spread over zones. The
-    agents of the last `one_user` of these are not root: they enforce nothing, and take one tenant at a time."""
+    """A region: servers, standalone schedulers, `beside` for the embedded scheduler, and nodes spread over zones. The
+    agents of the last `one_user` nodes are not root: they enforce nothing and accept one tenant at a time.
+    """
 
     servers: int = 2
     schedulers: int = 1
@@ -70,7 +70,7 @@ class RegionShape(ScenarioPart, frozen=True):
 
 
 class LeaseTimes(ScenarioPart, frozen=True):
-    """Times that all ledgers have from the start; what is not written is as ever."""
+    """Time settings of all ledgers; the other settings have their defaults."""
 
     lease: str = "10s"
     grace: str = "10s"
@@ -79,20 +79,20 @@ class LeaseTimes(ScenarioPart, frozen=True):
 
 
 class Topology(ScenarioPart, frozen=True):
-    """Where it takes place."""
+    """Servers and regions."""
 
     times: LeaseTimes = LeaseTimes()
     platform: int = 2
-    #: Of two that nobody wrote down, one is scheduled from another machine, one by its leader.
+    #: By default one region has a standalone scheduler, the other the embedded one.
     regions: dict[str, RegionShape] = field(
         default_factory=lambda: {"eu": RegionShape(), "us": RegionShape(schedulers=0, beside=True)}
     )
-    #: Ledgers that have one server more, which reads one format level less than the others write.
+    #: Ledgers with an additional server that reads one ledger level less than the others write.
     behind: tuple[str, ...] = ()
 
 
 class WorkloadShape(ScenarioPart, frozen=True):
-    """A workload that somebody asks for."""
+    """A workload that a tenant creates."""
 
     tenant: str = "payments"
     replicas: int = 4
@@ -103,7 +103,7 @@ class WorkloadShape(ScenarioPart, frozen=True):
     leased: bool = False
     recovery: str = ""
     regions: tuple[str, ...] = ()
-    #: At most so many more replicas in one zone than in the emptiest; 0: wherever they go.
+    #: Largest skew over zones; 0: no rule.
     spread: int = 0
 
 
@@ -115,15 +115,14 @@ class TenantShape(ScenarioPart, frozen=True):
 
 
 class BudgetShape(ScenarioPart, frozen=True):
-    """Room for recovery, in each region."""
+    """A recovery budget, per region."""
 
     cpu: str = "4"
     memory: str = "8Gi"
 
 
 class VarietySpec(ScenarioPart, frozen=True):
-    """How often, in percent, what is odd about a node, which rule a workload has, what a tenant may have, where a
-    workload may be, and what is odd about a region."""
+    """Rates in percent of the variants of nodes, workload rules, tenants, placement rules and regions."""
 
     nodes: dict[str, int] = field(
         default_factory=lambda: {
@@ -143,19 +142,19 @@ class VarietySpec(ScenarioPart, frozen=True):
 
 
 class TrafficSpec(ScenarioPart, frozen=True):
-    """What people do, how often, and how much of each kind; how many read; with how much patience."""
+    """The actions of users, their interval and weights, and the numbers of readers and storm clients."""
 
     every: str = "4s..10s"
     kinds: dict[str, int] = field(
         default_factory=lambda: {"scale": 4, "roll": 3, "recreate": 1, "cordon": 1, "quota": 1}
     )
     readers: int = 1
-    #: How many clients do nothing but ask again and again, with almost no patience.
+    #: Clients that only send small commands at a high rate, with almost no retries.
     storm: int = 0
 
 
 class ScheduledFault(ScenarioPart, frozen=True):
-    """A fault that this scenario is about: `where` is a region, a zone of it (`eu/1`), a machine, or the platform."""
+    """A fault at a fixed time: `where` is a region, a zone of it (`eu/1`), a machine, or the platform."""
 
     what: str
     at: str
@@ -164,7 +163,7 @@ class ScheduledFault(ScenarioPart, frozen=True):
 
 
 class FaultSpec(ScenarioPart, frozen=True):
-    """What goes wrong: the faults that the scenario is about, and others now and then, drawn by weight."""
+    """Scheduled faults of the scenario, and random ones, drawn by weight."""
 
     planned: tuple[ScheduledFault, ...] = ()
     every: str = "8s..20s"
@@ -175,7 +174,7 @@ class FaultSpec(ScenarioPart, frozen=True):
 
 
 class Minimums(ScenarioPart, frozen=True):
-    """What a run must have seen: with less of it the run says nothing, and counts as failed."""
+    """Minimums of a run: below them it is inconclusive and counts as failed."""
 
     commands: int = 80
     acknowledged: int = 20
@@ -186,7 +185,7 @@ class Minimums(ScenarioPart, frozen=True):
 
 
 class QuestionSources(ScenarioPart, frozen=True):
-    """Where the six answers are looked for, beside what every scenario has: commands, invariants, counters."""
+    """Sources of the six answers in addition to the fixed ones: commands, invariants, counters."""
 
     desired: tuple[str, ...] = ("put-workload", "delete-workload", "put", "assign")
     progress: tuple[str, ...] = ("propose", "bind", "move", "ship")
@@ -200,12 +199,12 @@ class Scenario(ScenarioPart, frozen=True):
 
     name: str
     says: str
-    #: Why it cannot be played yet; empty when it can.
+    #: Why it cannot be run yet; empty: it can.
     absent: str = ""
     length: str = "60s"
-    #: After the faults: by then everything must be as asked for.
+    #: Limit of the settle phase after the faults.
     settle: str = "180s"
-    #: After a region was lost, by then every critical workload serves what it must in another one; empty: not asked.
+    #: Limit from the loss of a region until every critical workload serves its minimum in another one; empty: none.
     recovers: str = ""
     network: str = "rough"
     stores: str = "foul"
@@ -213,23 +212,23 @@ class Scenario(ScenarioPart, frozen=True):
     tenants: dict[str, TenantShape] = field(default_factory=lambda: {"payments": TenantShape(), "data": TenantShape()})
     budgets: dict[str, BudgetShape] = {}
     workloads: dict[str, WorkloadShape] = {}
-    #: What is odd in its world; empty: all nodes are alike, and nothing asks for more than room.
+    #: Rates of variants; empty: all nodes are alike, and workloads have no rules.
     variety: VarietySpec = VarietySpec()
     traffic: TrafficSpec = TrafficSpec()
     faults: FaultSpec = FaultSpec()
     least: Minimums = Minimums()
     answers: QuestionSources = QuestionSources()
-    #: Fault kinds, refusals and counters that a swarm of this scenario must have seen at least once.
+    #: Fault kinds, refusals and counters that a swarm of this scenario must have seen.
     covers: tuple[str, ...] = ()
 
 
 def read(path: Path) -> Scenario:
-    """The scenario in a file."""
+    """Read the scenario in a file."""
     return parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def parse(text: str, where: str) -> Scenario:
-    """The scenario in a text; `where` is said when it is none."""
+    """Parse a scenario; errors name `where` as its source."""
     try:
         found = msgspec.yaml.decode(text, type=Scenario)
         for one in (found.length, found.settle, found.traffic.every, found.faults.every, found.faults.lasts):
@@ -250,32 +249,32 @@ def _check_names(scenario: Scenario) -> None:
     kinds = [*scenario.faults.kinds, *(planned.what for planned in scenario.faults.planned)]
     for what, names, known in (
         ("fault", kinds, FAULTS),
-        ("thing to do", scenario.traffic.kinds, ACTS),
-        ("oddity of nodes", scenario.variety.nodes, NODE_VARIANTS),
-        ("rule of workloads", scenario.variety.rules, RULES),
-        ("oddity of tenants", scenario.variety.tenants, TENANT_VARIANTS),
+        ("action", scenario.traffic.kinds, ACTS),
+        ("node variant", scenario.variety.nodes, NODE_VARIANTS),
+        ("workload rule", scenario.variety.rules, RULES),
+        ("tenant variant", scenario.variety.tenants, TENANT_VARIANTS),
         ("invariant", scenario.answers.invariants, INVARIANTS),
-        ("rule of places", scenario.variety.places, PLACES),
-        ("oddity of regions", scenario.variety.regions, REGION_VARIANTS),
+        ("placement rule", scenario.variety.places, PLACES),
+        ("region variant", scenario.variety.regions, REGION_VARIANTS),
         ("network", [scenario.network], NETWORKS),
         ("stores", [scenario.stores], STORES),
     ):
         unknown = sorted(set(names) - set(known))
         if unknown:
-            raise BadQuantity(unknown[0], f"a {what} that anybody knows: {', '.join(sorted(known))}")
+            raise BadQuantity(unknown[0], f"a known {what}: {', '.join(sorted(known))}")
 
 
 def _check_schedulers(scenario: Scenario) -> None:
     regions = scenario.topology.regions
     idle = [name for name, one in regions.items() if not one.schedulers and not one.beside]
     if idle:
-        raise BadQuantity(idle[0], "a region in which somebody schedules: say schedulers, or beside")
+        raise BadQuantity(idle[0], "a region with a scheduler: set schedulers or beside")
     if scenario.faults.kinds.get("stale-view") and not any(one.schedulers for one in regions.values()):
-        raise BadQuantity("stale-view", "a fault of schedulers apart, of which there are none")
+        raise BadQuantity("stale-view", "possible without standalone schedulers")
 
 
 def read_folder(folder: Path = FOLDER) -> dict[str, Scenario]:
-    """Every scenario of a folder, by name, in alphabetical order."""
+    """Read every scenario of a folder, by name, in alphabetical order."""
     if not folder.is_dir():
         raise InvalidScenario(f"there is no folder {folder}: run this from the project, or name the folder")
     found = [read(path) for path in sorted(folder.glob("*.yaml"))]
@@ -283,7 +282,7 @@ def read_folder(folder: Path = FOLDER) -> dict[str, Scenario]:
 
 
 def settings_of(times: LeaseTimes) -> Settings:
-    """The settings of a scenario's ledgers."""
+    """Return the settings of a scenario's ledgers."""
     return replace(
         DEFAULTS, session_lease=parse_duration(times.lease), grace=parse_duration(times.grace),
         kill_margin=parse_duration(times.kill_margin), fence_time=parse_duration(times.fence),
@@ -291,7 +290,7 @@ def settings_of(times: LeaseTimes) -> Settings:
 
 
 def span(text: str) -> tuple[int, int]:
-    """The earliest and the latest of a time, in milliseconds."""
+    """Return the earliest and the latest of a time, in milliseconds."""
     first, _, last = text.partition("..")
     earliest = parse_duration(first)
     latest = parse_duration(last) if last else earliest
@@ -301,5 +300,5 @@ def span(text: str) -> tuple[int, int]:
 
 
 def draw(text: str, chance: Random) -> int:
-    """One time out of a span, in milliseconds."""
+    """Draw a time from a span, in milliseconds."""
     return chance.randint(*span(text))

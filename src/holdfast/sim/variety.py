@@ -1,13 +1,13 @@
-"""What is odd about nodes, workloads and tenants of a world: small worlds with many kinds of everything.
+"""Variants of nodes, workloads, tenants and regions: small worlds with great variety.
 
-    plan ──▶ a node:      labels, devices, a pool, a size, few ports, one user; a taint, kept for a tenant
+    plan ──▶ a node:      labels, devices, a pool, a size, few ports, one user; a taint, reserved for a tenant
          ──▶ a workload:  spread, apart, near, a label, GPUs, a toleration, strict isolation, batch, a budget
-                          residency, or how far from its clients it may be
-         ──▶ a tenant:    a quota below what it asks for, capacity that is kept for it, reclaimable work beside it
-         ──▶ a region:    one scheduler more, beside its leader or apart
+                          residency, or a limit of the latency to its clients
+         ──▶ a tenant:    a quota below its requests, protected capacity, reclaimable work in addition
+         ──▶ a region:    one more scheduler, embedded or standalone
 
-Each is drawn by itself, so that any of them may meet any other, and some of what is asked for fits nowhere for a while,
-or ever. Who waits must then say why, and that is judged.
+Each variant is drawn independently, so any combination can occur. Some workloads fit nowhere for a while, or ever.
+Their pending reasons are checked.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ from holdfast.core.model.values.metadata import Labels
 from holdfast.core.model.values.resources import ZERO, Resources, add, elementwise_min, times
 from holdfast.sim.scenario import PLACES
 
-#: What some nodes have and some workloads require or tolerate.
+#: A label of some nodes that some workloads require, and a taint that some tolerate.
 LABEL = ("disk", "ssd")
 TAINT = "spot"
 MODELS = ("t4", "a100")
-#: The groups of a tenant whose members are kept apart, or near each other.
+#: The groups of a tenant whose members are apart, or near each other.
 APART, NEAR = "wide", "close"
-#: How the command of batch work begins: it ends by itself.
+#: First word of the command of batch work, which ends by itself.
 BATCH = "batch"
-#: The ports that a node gives to what runs there.
 PORTS = (30_000, 30_099)
-#: Of GPUs a tenant may have, in thousandths, unless its quota is odd.
+#: GPU quota of a tenant in thousandths, unless a variant changes it.
 GPUS = 8_000
 
-#: Whose law holds in regions, in turn; and where the clients of all workloads are, so far from the first region, and as
-#: much farther from each that follows.
+#: Jurisdictions of the regions, in turn. All clients are at one place: its latency to the first region, and the
+#: increment for each further one.
 LAWS = ("north", "south")
 CLIENTS, FIRST_MS, NEXT_MS = "town", 20, 40
 
@@ -50,7 +49,7 @@ Variants = Iterable[tuple[str, Random]]
 
 
 class NodeProfile(Struct, frozen=True):
-    """What a node is, and what operators say that it is for."""
+    """The properties of a node, and what operators set on it."""
 
     capacity: Resources
     pool: str = "pool"
@@ -63,12 +62,12 @@ class NodeProfile(Struct, frozen=True):
 
     @property
     def administered(self) -> dict[str, Any]:
-        """What of it operators say."""
+        """Return the fields that operators set."""
         return {"taints": self.taints, "tenancy": self.tenancy}
 
 
 def node_profile(capacity: Resources, odd: Variants, tenants: list[str]) -> NodeProfile:
-    """A node with what is odd about it."""
+    """Return a node with its variants."""
     found = NodeProfile(capacity)
     for kind, chance in odd:
         found = replace(found, **_node(found, kind, chance, tenants))
@@ -96,11 +95,11 @@ def _node(node: NodeProfile, kind: str, chance: Random, tenants: list[str]) -> d
             return {"ports": (PORTS[0], PORTS[0] + chance.randint(0, 1))}
         case "one-user":
             return {"one_user": True}
-    raise ValueError(f"nobody knows a node that is odd by {kind!r}")
+    raise ValueError(f"unknown node variant {kind!r}")
 
 
 def region_specs(regions: Iterable[str]) -> dict[str, RegionSpec]:
-    """By region: whose law holds there, how far it is from clients, and its address."""
+    """Return, by region, jurisdiction, latency to clients, and address."""
     return {
         name: RegionSpec(LAWS[number % len(LAWS)], ((CLIENTS, FIRST_MS + number * NEXT_MS),), f"https://{name}-1")
         for number, name in enumerate(regions)
@@ -108,7 +107,7 @@ def region_specs(regions: Iterable[str]) -> dict[str, RegionSpec]:
 
 
 def apply_rules(spec: WorkloadSpec, odd: Variants, regions: Iterable[RegionSpec]) -> WorkloadSpec:
-    """A workload with its rules, which leave it one of the regions at least."""
+    """Return a workload with its rules; at least one region satisfies them."""
     for kind, chance in odd:
         if kind in PLACES:
             spec = replace(spec, placement=_place(spec.placement, kind, chance, regions))
@@ -160,12 +159,12 @@ def _rule(spec: WorkloadSpec, kind: str, chance: Random) -> WorkloadSpec:
         case "ports":
             template = replace(template, ports=0 if spec.batch else 2)
         case other:
-            raise ValueError(f"nobody knows the rule {other!r}")
+            raise ValueError(f"unknown workload rule {other!r}")
     return replace(spec, template=template)
 
 
 def _batch(spec: WorkloadSpec, chance: Random) -> WorkloadSpec:
-    """Work that ends, most of it with a deadline. What is exclusive or critical stays what it is."""
+    """Return the spec as batch work, usually with a deadline. Exclusive and critical workloads stay as they are."""
     if spec.exclusive or spec.template.startup is not None:
         return spec
     template = replace(spec.template, command=(BATCH, *spec.template.command[1:]), ports=0)
@@ -175,7 +174,7 @@ def _batch(spec: WorkloadSpec, chance: Random) -> WorkloadSpec:
 
 
 def quota_of(hard: Resources, specs: Iterable[WorkloadSpec], odd: Variants) -> QuotaSpec:
-    """What a tenant may have; `specs` are what it asks for at first."""
+    """Return the quota of a tenant; `specs` are its first workloads."""
     asked = ZERO
     for spec in specs:
         asked = add(asked, times(spec.template.need, spec.replicas))
@@ -190,10 +189,10 @@ def quota_of(hard: Resources, specs: Iterable[WorkloadSpec], odd: Variants) -> Q
             case "reclaimable":
                 found = replace(found, reclaimable=chance.choice((5, 20, 50)))
             case other:
-                raise ValueError(f"nobody knows a tenant that is odd by {other!r}")
+                raise ValueError(f"unknown tenant variant {other!r}")
     return found
 
 
 def part(of: Resources, percent: int) -> Resources:
-    """So much of an amount."""
+    """Return a percentage of an amount."""
     return Resources(of.cpu * percent // 100, of.memory * percent // 100, 0, of.gpu * percent // 100)

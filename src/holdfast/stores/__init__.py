@@ -1,4 +1,4 @@
-"""Engines of the store ports. Every engine behaves as `host.ports.store` says; one conformance suite checks it.
+"""Engines of the store ports. Every engine follows `host.ports.store`; one conformance suite checks it.
 
 Engines never import one another; each may import `head_waiters`, `announcements`, `worker_thread` and `files`.
 
@@ -6,8 +6,8 @@ Engines never import one another; each may import `head_waiters`, `announcements
 - `memory`         a store in memory, for tests and simulation
 - `head_waiters`   calls that wait for the head to move
 - `announcements`  announcements of servers, for engines that one process uses
-- `worker_thread`  one thread that does one job after another
-- `files`          what any engine keeps in folders
+- `worker_thread`  one thread that does jobs in order
+- `files`          files that any engine may use in its folder
 - `sqlite`         the embedded engine
-- `indexes`        databases of indexes: decisions and audit, whatever engine keeps the log
+- `indexes`        databases of indexes: decisions and audit, for any engine of the log
 """

@@ -10,22 +10,22 @@ from holdfast.host.ports.store import Head
 
 
 class HeadWaiters:
-    """The calls of `wait` that are under way, in one event loop, woken in the order in which they came."""
+    """Pending calls of `wait` in one event loop, woken in order of arrival."""
 
     def __init__(self) -> None:
         self._waiters: dict[asyncio.Future[bool], None] = {}
 
     def wake(self) -> None:
-        """The head has moved, or its leader gave a sign of life."""
+        """Wake all calls: the head moved or was touched."""
         for waiter in self._waiters:
             _tell(waiter, changed=True)
 
     async def until_changed(self, seen: Head, timeout_ms: int, look: Callable[[], Awaitable[Head]]) -> Head:
-        """The head once it differs from `seen` in place or touch, or as it is after the timeout."""
+        """Return the head once its position or touch differs from `seen`, or after the timeout."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         while True:
-            # It listens before it looks: what changes in between is not missed.
+            # Register before reading the head, so that no change in between is missed.
             waiter: asyncio.Future[bool] = loop.create_future()
             self._waiters[waiter] = None
             alarm = loop.call_at(deadline, partial(_tell, waiter, changed=False))

@@ -1,8 +1,8 @@
 """A store in memory, for tests and simulations: the port's contract and nothing else.
 
-Several hosts in one event loop may share one object; it outlives all of them, as a database would. Each call acts at
-once and then gives way, so a task that is cancelled has written what it was to write. There are no threads and no
-clock of its own: on a loop with virtual time it works in virtual time. Faults belong in a wrapper around it.
+Several hosts in one event loop may share one object, and it outlives them like a database. Each call takes effect at
+once and then yields, so a cancelled task has written its data. There are no threads and no clock, so it works in
+virtual time. A wrapper adds faults.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from holdfast.host.ports.store import (
 from holdfast.stores.announcements import AnnouncementTable
 from holdfast.stores.head_waiters import HeadWaiters
 
-#: What it holds unless told otherwise.
+#: Default size limit.
 LIMIT_BYTES = 1 << 30
 
 
 class MemoryStore:
-    """Keeps one log and its snapshots for as long as the object lives."""
+    """A log and its snapshots, for as long as the object lives."""
 
     shared = True
 
     def __init__(self, name: str = "memory", limit_bytes: int = LIMIT_BYTES) -> None:
         self.name = name
-        #: May be changed at any time: a full disk, and room again.
+        #: May change at any time, to simulate a full disk.
         self.limit_bytes = limit_bytes
         self._head = Head()
         self._batches: dict[int, StoredBatch] = {}
@@ -69,7 +69,7 @@ class MemoryStore:
         return outcome
 
     async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
-        assert first >= 1, f"batches are numbered from 1, {first} was asked for"
+        assert first >= 1, f"batches are numbered from 1, got {first}"
         if first <= self._head.floor:
             raise LogTrimmed(trimmed_message(self.name, first, self._head.floor))
         found: list[StoredBatch] = []
@@ -90,7 +90,7 @@ class MemoryStore:
         return head
 
     async def _now(self) -> Head:
-        """The head, for who has given way: waiting for it is what everybody does who follows."""
+        """Return the head without yielding again: every follower waits for it."""
         return self._head
 
     async def put_chunk(self, seq: int, name: str, raw: bytes) -> None:
@@ -103,7 +103,7 @@ class MemoryStore:
         raw = self._chunks.get(seq, {}).get(name)
         if raw is None:
             raise StoreCorrupt(
-                f"{self.name}: chunk {name} of snapshot {seq} is not there\nhint: load the snapshot before it"
+                f"{self.name}: chunk {name} of snapshot {seq} is missing\nhint: load the snapshot before it"
             )
         await asyncio.sleep(0)
         return raw
@@ -136,7 +136,7 @@ class MemoryStore:
         return StoreUsage(self._used, self.limit_bytes)
 
     async def reclaim(self) -> None:
-        """Nothing is left to give back: what is trimmed or dropped is free at once."""
+        """Nothing to do: trimmed and dropped data is freed at once."""
         await asyncio.sleep(0)
 
     async def announce(self, name: str, raw: bytes) -> None:
@@ -148,7 +148,7 @@ class MemoryStore:
         return self._announced.all()
 
     async def close(self) -> None:
-        """Nothing ends: the other hosts, and the next life of this one, find what was written."""
+        """Nothing to do: other hosts, and the next one, find the data."""
 
     def _append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
         check_follows(after, batch)

@@ -12,11 +12,11 @@ SCHEMES = ("sqlite", "memory")
 
 
 class UnknownStore(Exception):
-    """A store URL that names no store."""
+    """A store URL without an engine."""
 
 
 async def open_store(url: str, data: Path) -> Store:
-    """The store of this URL. Relative paths lie in the data folder. `StoreError` when it cannot be opened."""
+    """Open the store of this URL; relative paths are in the data folder. `StoreError` if it cannot be opened."""
     scheme, _, path = url.partition(":")
     if scheme == "sqlite" and path:
         from holdfast.stores.sqlite.store import SqliteStore
@@ -30,7 +30,7 @@ async def open_store(url: str, data: Path) -> Store:
 
 
 def open_decisions(url: str, data: Path) -> DecisionStore:
-    """Where the server of a store keeps decisions: beside its log."""
+    """Return the decision store next to the log of this store."""
     from holdfast.stores.indexes.decision_store import MemoryDecisionStore, SqliteDecisionStore
 
     folder = _store_folder(url, data)
@@ -38,7 +38,7 @@ def open_decisions(url: str, data: Path) -> DecisionStore:
 
 
 def open_audit(url: str, data: Path) -> AuditStore:
-    """Where the server of a store keeps its audit: beside its log."""
+    """Return the audit store next to the log of this store."""
     from holdfast.stores.indexes.audit_store import MemoryAuditStore, SqliteAuditStore
 
     folder = _store_folder(url, data)
@@ -46,6 +46,6 @@ def open_audit(url: str, data: Path) -> AuditStore:
 
 
 def _store_folder(url: str, data: Path) -> Path | None:
-    """The folder of a store; None: it has none."""
+    """Return the folder of a store; None for a store in memory."""
     scheme, _, path = url.partition(":")
     return data / Path(path).expanduser() if scheme == "sqlite" else None

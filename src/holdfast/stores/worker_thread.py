@@ -1,9 +1,9 @@
-"""A thread that does one thing after another for an event loop.
+"""A thread that does jobs in order for an event loop.
 
     event loop --(job)--> queue --> thread --(call_soon_threadsafe)--> future
 
-A job that was handed over is done, whatever happens to the task that waits for it: cancelling a task ends the waiting
-and nothing else, and the next job waits its turn. Jobs of a store that must not disturb each other share one thread.
+A queued job always runs. Cancelling the task that waits for it ends the wait and nothing else. Jobs of a store that
+must not overlap share one thread.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ _Job = Callable[[], None]
 
 
 def nothing_to_do(somebody_waits: bool) -> bool:
-    """What a thread without housekeeping does between jobs."""
+    """The housekeeping of a thread that has none."""
     return False
 
 
 class WorkerThread:
-    """One thread, jobs in the order in which they were handed over.
+    """One thread that does jobs in the order of arrival.
 
-    Between two jobs `between` is called for one small piece of housekeeping, and told whether somebody waits. While
-    nobody does, it is called until it answers that nothing is left. It must not raise.
+    Between two jobs the thread calls `between` for one piece of housekeeping; the argument is whether a job waits.
+    While none does, it repeats the call until it returns False. `between` must not raise.
     """
 
     def __init__(self, name: str, between: Callable[[bool], bool] = nothing_to_do) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._between = between
         self._stopped = False
-        # A daemon: a process that ends without closing its store must not hang. What counts is on the disk by then.
+        # Daemon, so that a process with an open store can end. Completed writes are on disk by then.
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     async def run(self, job: Callable[[], T], done: Callable[[T], None] | None = None) -> T:
-        """Do the job on the thread. `done` gets its result on the loop even if the caller stops waiting."""
+        """Run a job on the thread. `done` receives the result on the loop, even after a cancellation."""
         if self._stopped:
             raise StoreError(f"{self._thread.name}: closed\nhint: open the store again")
         return await self._hand_over(job, done)
 
     async def stop(self, last: Callable[[], None] = lambda: None) -> None:
-        """Do a last job after what is queued, take no more, and end the thread, whatever happens to the caller."""
+        """Run a last job after the queue and end the thread, even if the caller is cancelled."""
         self._stopped = True
         try:
             await self._hand_over(last, None)
@@ -85,7 +85,7 @@ class WorkerThread:
     def _work(self) -> None:
         while (job := self._next()) is not None:
             job()
-            del job  # an idle thread holds on to nothing: a job may hold a snapshot's chunk
+            del job  # an idle thread keeps no references: a job may hold a snapshot's chunk
 
     def _next(self) -> _Job | None:
         while self._between(not self._jobs.empty()):
@@ -97,5 +97,5 @@ class WorkerThread:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, deliver: Callable[..., None], *result: Any) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed: no caller waits
         loop.call_soon_threadsafe(deliver, *result)

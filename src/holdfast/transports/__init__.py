@@ -1,7 +1,7 @@
 """The transport port over sockets: HTTP/1.1, with or without TLS. The name of a peer is its URL.
 
-This package moves requests, replies and streams, and limits what a connection may cost. It knows no route, no right
-of a principal and no JSON body. It imports neither `api` nor `client`; `stores` is its sibling.
+This package moves requests, replies and streams, and limits the cost of a connection. It contains no route, no
+permission and no JSON body. It imports neither `api` nor `client`; `stores` is its sibling.
 
 - `http_framing`         URLs, hop-by-hop headers, NDJSON lines and length-prefixed frames
 - `tls`                  TLS contexts, and the principal that a certificate proves

@@ -1,8 +1,7 @@
-"""Asking over HTTP without an event loop: for the command line, where a quarter of a second is all there is.
+"""The HTTP client of the command line, without an event loop: a command may take a quarter of a second in all.
 
-It imports neither asyncio nor a framework. It keeps one connection to each peer, and makes a new one only where nothing
-of the request was sent: what became of a request that was sent is told as the port tells it, and nothing is sent twice.
-It belongs to one thread.
+It imports neither asyncio nor a framework. It keeps one connection to each peer, and opens a new one only if nothing of
+the request was sent. Errors are those of the port, and nothing is sent twice. It belongs to one thread.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ READ_BYTES = 1 << 16
 
 
 class BlockingHttpTransport:
-    """One process's way to all others, one question at a time. Beyond this machine over https, unless `insecure`."""
+    """The client of one process, one request at a time. Beyond this machine it uses https, unless `insecure`."""
 
     def __init__(self, tls: TlsConfig | None = None, *, insecure: bool = False) -> None:
         self._tls = tls
@@ -39,7 +38,7 @@ class BlockingHttpTransport:
         self._kept: dict[str, HTTPConnection] = {}
 
     def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
-        """One request, one answer, within the time. Raises a `TransportError` otherwise."""
+        """Send a request and return its reply within the time; raise a `TransportError` otherwise."""
         call = _BlockingRequest(peer, request, time.monotonic() + timeout_ms / 1000)
         connection = self._kept.pop(peer, None)
         if connection is not None and _is_stale(connection):
@@ -54,12 +53,12 @@ class BlockingHttpTransport:
             connection.close()
             raise
         response.close()
-        if connection.sock is not None:  # it is None where the peer said that it will close
+        if connection.sock is not None:  # None if the peer announced that it closes
             self._kept[peer] = connection
         return reply
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
-        """What the peer sends, each message once and in order, until it ends; on a connection of its own."""
+        """Yield what the peer sends, each message once and in order, until it ends; on a connection of its own."""
         call = _BlockingRequest(peer, request, time.monotonic() + idle_ms / 1000)
         connection = call.connect(self._tls, self._insecure)
         try:
@@ -79,25 +78,25 @@ class BlockingHttpTransport:
             connection.close()
 
     def close(self) -> None:
-        """Close what is kept."""
+        """Close the idle connections."""
         for connection in self._kept.values():
             connection.close()
         self._kept.clear()
 
 
 class _BlockingRequest:
-    """One request under way, and when it has to be answered."""
+    """One active request, and its deadline."""
 
     def __init__(self, peer: str, request: Request, deadline: float) -> None:
         self.what = f"{request.verb} {request.path} at {peer}"
         self._peer = peer
         self._request = request
         self._deadline = deadline
-        # Kept here: the connection forgets it when the peer will close, though the answer is still being read.
+        # Stored here: a connection that the peer closes drops its socket while the reply is still being read.
         self._sock: socket.socket | None = None
 
     def connect(self, tls: TlsConfig | None, insecure: bool) -> HTTPConnection:
-        """A new connection. Whatever goes wrong, nothing was sent."""
+        """Open a new connection. On any error, nothing was sent."""
         try:
             parts = urlsplit(self._peer)
             assert parts.scheme in ("http", "https"), f"a peer is named by its URL: {self._peer}"
@@ -109,14 +108,14 @@ class _BlockingRequest:
             else:
                 connection = HTTPConnection(host, port)
             connection.timeout = self._left()
-            connection.auto_open = 0  # else it would connect anew by itself, in the middle of a request
+            connection.auto_open = 0  # otherwise it would reconnect in the middle of a request
             connection.connect()
         except (OSError, HTTPException, ValueError) as error:
             raise Unreachable(f"{self.what}: {connect_error_text(error)}") from error
         return connection
 
     def send(self, connection: HTTPConnection) -> HTTPResponse:
-        """The head of the answer."""
+        """Send the request and return the head of the reply."""
         request, self._sock = self._request, connection.sock
         connection.putrequest(request.verb, request_target(request), skip_accept_encoding=True)
         for name, value in strip_hop_headers(request.headers):
@@ -131,12 +130,12 @@ class _BlockingRequest:
         except (OSError, HTTPException) as error:
             raise NoAnswer(f"{self.what}: {error or type(error).__name__}") from error
         if response.length is None and not response.chunked:
-            # `http.client` takes a head that was cut off for a whole one, and what follows until the end for its body.
-            raise NoAnswer(f"{self.what}: nothing says how long the answer is")
+            # `http.client` takes a truncated head for a complete one, and all that follows for the body.
+            raise NoAnswer(f"{self.what}: the reply has no known length")
         return response
 
     def read(self, response: HTTPResponse) -> Reply:
-        """All of the answer."""
+        """Return the complete reply."""
         headers = _headers_of(response)
         if response.status == 200 and response.length is None and framing_of(headers) is not None:
             response.close()
@@ -151,7 +150,7 @@ class _BlockingRequest:
         return Reply(response.status, headers, b"".join(parts))
 
     def read_some(self, response: HTTPResponse, within_s: float) -> bytes:
-        """What is there next; nothing at the end."""
+        """Return the next data; empty at the end."""
         assert self._sock is not None, "nothing was sent"
         try:
             if response.isclosed():
@@ -166,7 +165,7 @@ class _BlockingRequest:
         return data
 
     def _left(self) -> float:
-        """Seconds until the deadline; almost none after it: zero would mean not to wait at all."""
+        """Return seconds until the deadline; almost none after it, since zero would mean non-blocking."""
         return max(0.001, self._deadline - time.monotonic())
 
 
@@ -175,7 +174,7 @@ def _headers_of(response: HTTPResponse) -> Pairs:
 
 
 def _is_stale(connection: HTTPConnection) -> bool:
-    """Whether the peer has closed a kept connection: then there is something to read, which nobody asked for."""
+    """Whether the peer has closed an idle connection: it is readable then."""
     if connection.sock is None:
         return True
     poll = select.poll()

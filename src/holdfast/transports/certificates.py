@@ -1,4 +1,4 @@
-"""What a certificate says: whose it is, which hosts and which principal it names, who signed it, and until when."""
+"""The contents of a certificate: subject, hosts, principal, issuer, and validity."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _E = TypeVar("_E", bound=x509.ExtensionType)
 
 
 class InvalidCertificate(Exception):
-    """What was read is no certificate."""
+    """The file contains no certificate."""
 
 
 class CertificateFacts(Struct, frozen=True):
-    """One certificate, as people ask for it."""
+    """The contents of one certificate, for users."""
 
     subject: str
     hosts: tuple[str, ...]
@@ -28,19 +28,19 @@ class CertificateFacts(Struct, frozen=True):
     issuer: str
     begins: datetime
     ends: datetime
-    #: SHA-256 of it, in pairs of digits.
+    #: Its SHA-256, in pairs of hexadecimal digits.
     fingerprint: str
     is_authority: bool
 
 
 def certificate_facts(pem: bytes) -> CertificateFacts:
-    """What the first certificate in a PEM file says: the one that is shown, where others follow as its chain."""
+    """Return the contents of the first certificate in a PEM file; its chain may follow."""
     try:
         found = x509.load_pem_x509_certificate(pem)
         names = _extension(found, x509.SubjectAlternativeName)
         constraints = _extension(found, x509.BasicConstraints)
     except ValueError as error:
-        raise InvalidCertificate(str(error).partition(".")[0] or "it holds no certificate in PEM form") from error
+        raise InvalidCertificate(str(error).partition(".")[0] or "it contains no certificate in PEM form") from error
     dns = names.get_values_for_type(x509.DNSName) if names is not None else []
     ips = names.get_values_for_type(x509.IPAddress) if names is not None else []
     uris = names.get_values_for_type(x509.UniformResourceIdentifier) if names is not None else []
@@ -64,7 +64,7 @@ def _extension(certificate: x509.Certificate, kind: type[_E]) -> _E | None:
 
 
 def _shown(name: x509.Name) -> str:
-    """The common name alone, where there is nothing else."""
+    """Return the common name, if there is nothing else, or the complete name."""
     only = list(name)
     if len(only) == 1 and only[0].oid == x509.NameOID.COMMON_NAME:
         return str(only[0].value)

@@ -1,16 +1,15 @@
-"""All connections to a process that serves, and who must leave when there are too many of them.
+"""All connections to a server, and which one is closed when there are too many.
 
-    accepted ──▶ a stranger, counted for its address ──a request that proved who asks──▶ that caller's
-                     └─ too many of its address, or in all: the stranger that came first leaves
+    accepted ──▶ unauthenticated, counted for its address ──an authenticated request──▶ counted for the caller
+                     └─ too many of its address, or in total: the oldest unauthenticated connection is closed
 
-Whoever opens connections and leaves them has only its own to lose: a newcomer takes the place of the oldest stranger,
-and to prove who one is takes one request. Those who are known are bounded by caller, so that one that is known cannot
-take all there is. Neither can a few together, or one that speaks for many: beyond what a process bears in all, whoever
-has the most leaves with its first one, and only where nobody has many are newcomers turned away.
+A client that opens connections and leaves them unused loses only its own: a new connection replaces the oldest
+unauthenticated one, and one request authenticates. Each caller has a limit, so that one caller cannot use all
+connections. At the total limit, the caller with the most connections loses its oldest. So neither a few callers
+together nor a token for many principals can use them all. Only if no caller has many connections are new ones rejected.
 
-The same goes for what is kept of requests that have not arrived in full, and of answers that nobody reads: there is so
-much of it for each caller, and for all strangers together. Where that is too little, whoever keeps us waiting for
-longest leaves.
+Buffers of incomplete requests and unread replies are limited in the same way: for each caller, and for all
+unauthenticated connections together. Above the limit, the connection that has been awaited longest is closed.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from msgspec import Struct
 
 
 class ConnectionCaps(Struct, frozen=True):
-    """How many connections a process bears: in all, of one caller, and of one address before it is known who asks; how
-    much it keeps of what is on its way, of one caller and of all strangers; and how many of one caller are many."""
+    """Limits of connections: in total, for each caller, and for each address before authentication. Limits of buffers:
+    for each caller, and for all unauthenticated connections. `many` is the number above which a caller has many.
+    """
 
     connections: int = 30_000
     of_caller: int = 5_000
@@ -34,43 +34,42 @@ class ConnectionCaps(Struct, frozen=True):
 
 
 class Abortable(Protocol):
-    """What can be ended at once, whatever it waits for: a transport of asyncio."""
+    """A transport of asyncio, which can be closed at once."""
 
     def abort(self) -> None:
-        """End it."""
+        """Close without waiting."""
 
 
 class ConnectionSlot:
-    """One connection's place among all others."""
+    """One connection in the registry."""
 
     __slots__ = ("address", "caller", "coming", "going", "transport")
 
     def __init__(self, address: str, transport: Abortable) -> None:
         self.address = address
         self.transport = transport
-        #: Who has proven itself on it; empty: a stranger.
+        #: The authenticated caller; empty: unauthenticated.
         self.caller = ""
-        #: How much is kept of a request that has not arrived in full, and of answers that were not read.
+        #: Buffered bytes of an incomplete request, and of unread replies.
         self.coming = self.going = 0
 
 
 class ConnectionRegistry:
-    """The places that are taken."""
+    """All open connections."""
 
     def __init__(self, most: ConnectionCaps) -> None:
         self._most = most
-        #: Those who are not known, oldest first; and the same by address.
+        #: Unauthenticated connections, oldest first; and the same by address.
         self._strangers: OrderedDict[ConnectionSlot, None] = OrderedDict()
         self._of_address: dict[str, OrderedDict[ConnectionSlot, None]] = {}
         self._of_caller: dict[str, OrderedDict[ConnectionSlot, None]] = {}
         self._known = 0
-        #: Callers who have many.
         self._with_many: dict[str, None] = {}
-        #: By caller: of whom something is kept that is on its way, who has kept us waiting for longest first; and how
-        #: much that is. Strangers are one caller here.
+        #: By caller: connections with buffered bytes, the longest awaited first, and the sum of these bytes. All
+        #: unauthenticated connections count as one caller.
         self._waited_for: dict[str, OrderedDict[ConnectionSlot, int]] = {}
         self._bytes: dict[str, int] = {}
-        #: How many had to leave for others, and how many were turned away.
+        #: Connections that were closed for others, and connections that were rejected.
         self.ended = 0
         self.refused = 0
 
@@ -78,7 +77,7 @@ class ConnectionRegistry:
         return self._known + len(self._strangers)
 
     def take(self, address: str, transport: Abortable) -> ConnectionSlot | None:
-        """A place for a connection that was accepted; None: there is none, not even a stranger's."""
+        """Add an accepted connection; None: it is rejected."""
         others = self._of_address.get(address)
         if others is not None and len(others) >= self._most.strangers_of_address:
             self._end(next(iter(others)))
@@ -94,12 +93,12 @@ class ConnectionRegistry:
         return place
 
     def _first_of_most(self) -> ConnectionSlot | None:
-        """The first connection of whoever has the most of them; None: nobody has many."""
+        """Return the oldest connection of the caller with the most connections; None: no caller has many."""
         caller = max(self._with_many, key=lambda one: len(self._of_caller[one]), default=None)
         return None if caller is None else next(iter(self._of_caller[caller]))
 
     def know(self, slot: ConnectionSlot, caller: str) -> None:
-        """A request on it has proven who asks. Too many of one caller: that caller's first one leaves."""
+        """Set the authenticated caller. A caller with too many connections loses its oldest."""
         if slot.caller or slot not in self._strangers:
             return
         self._forget_stranger(slot)
@@ -116,7 +115,7 @@ class ConnectionRegistry:
         self.weigh(slot)
 
     def weigh(self, slot: ConnectionSlot) -> None:
-        """What is kept of it has changed. Too much of one caller: whoever has kept us waiting for longest leaves."""
+        """Update the buffered bytes. A caller with too many loses the connection that has been awaited longest."""
         if slot not in self._strangers and slot not in self._of_caller.get(slot.caller, ()):
             return
         self._weigh(slot, slot.coming + slot.going)
@@ -132,14 +131,14 @@ class ConnectionRegistry:
             waited_for = self._waited_for[slot.caller] = OrderedDict()
         self._bytes[slot.caller] = self._bytes.get(slot.caller, 0) + size - waited_for.get(slot, 0)
         if size:
-            waited_for[slot] = size  # where it was in the row
+            waited_for[slot] = size  # keeps its position in the order
         else:
             waited_for.pop(slot, None)
         if not waited_for:
             del self._waited_for[slot.caller], self._bytes[slot.caller]
 
     def leave(self, slot: ConnectionSlot) -> None:
-        """It is gone."""
+        """Remove a closed connection."""
         self._weigh(slot, 0)
         if slot in self._strangers:
             self._forget_stranger(slot)

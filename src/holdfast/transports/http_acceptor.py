@@ -1,6 +1,6 @@
-"""What a connection is from its first moment until it speaks HTTP: counted, then through a TLS handshake, if any.
+"""A new connection until it speaks HTTP: it is counted, then the TLS handshake runs, if any.
 
-A connection counts before the handshake: one that never finishes it takes more memory than any other.
+The count comes before the handshake: an unfinished handshake takes more memory than any other connection.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Callable
 from holdfast.transports.connection_registry import ConnectionSlot
 from holdfast.transports.http_connection import ConnectionSet, ServerConnection
 
-#: Makes the connection that takes over.
 ConnectionFactory = Callable[[ConnectionSlot], ServerConnection]
 
 
 class Acceptor(asyncio.Protocol):
-    """The protocol of a connection that was just accepted, until another takes its place."""
+    """The protocol of a connection that was just accepted, until its HTTP protocol replaces it."""
 
     def __init__(
         self, crowd: ConnectionSet, make: ConnectionFactory, context: ssl.SSLContext | None, handshake_ms: int
@@ -26,7 +25,7 @@ class Acceptor(asyncio.Protocol):
         self._make = make
         self._context = context
         self._handshake_ms = handshake_ms
-        #: What came with the last word of the handshake, and whether the other end has left meanwhile.
+        #: Data that arrived with the end of the handshake, and whether the connection was lost meanwhile.
         self._early = b""
         self._is_lost = False
 
@@ -43,7 +42,7 @@ class Acceptor(asyncio.Protocol):
             transport.set_protocol(made)
             made.connection_made(transport)
             return
-        # It begins before anything can be read: the loop runs what is ready before it looks at sockets again.
+        # The handshake starts before any data can be read: the loop runs ready callbacks before it polls sockets.
         shaking = asyncio.ensure_future(self._shake_hands(transport, self._context, place))
         for tasks in (self._crowd.tasks, self._crowd.handshakes):
             tasks.add(shaking)
@@ -55,7 +54,7 @@ class Acceptor(asyncio.Protocol):
             secured = await asyncio.get_running_loop().start_tls(
                 transport, self, context, server_side=True, ssl_handshake_timeout=limit
             )
-        except (OSError, asyncio.CancelledError):  # whoever it was has left, speaks no TLS, or is not believed
+        except (OSError, asyncio.CancelledError):  # the client left, uses no TLS, or is not trusted
             transport.abort()
         if secured is None or self._is_lost:
             self._crowd.places.leave(slot)

@@ -1,12 +1,10 @@
-"""The half of HTTP that asks, on aiohttp, with the port's promise kept: `Unreachable` only where nothing was sent.
+"""The HTTP client, on aiohttp. It keeps the guarantee of the port: `Unreachable` only if nothing was sent.
 
-aiohttp sends a request again by itself, once, when the connection breaks before an answer: GET, HEAD, OPTIONS and
-TRACE, but PUT and DELETE too, and not only on a kept connection that may have gone stale, but on a fresh one as well.
-It also follows redirects. Here every request is sent once: what a second try would do is for the caller to know, who
-alone can tell that it is safe. `SingleAttempt` stands between, as a middleware, and turns what broke into an error that
-aiohttp does not take for a reason to try again. What it costs is a `NoAnswer` now and then, where a server closed a
-kept connection in the moment in which it was used; those who serve keep theirs longer than `KEEPALIVE_S` to make it
-rare.
+aiohttp retries once by itself if the connection breaks before a reply: GET, HEAD, OPTIONS and TRACE, but also PUT and
+DELETE, on reused connections as well as on new ones. It also follows redirects. Here every request is sent once, since
+only the caller can tell whether a retry is safe. The middleware `SingleAttempt` turns a broken connection into an error
+that aiohttp does not retry. The cost is an occasional `NoAnswer`, if a server closes an idle connection just when it is
+reused. Servers keep idle connections longer than `KEEPALIVE_S` to make that rare.
 """
 
 from __future__ import annotations
@@ -43,9 +41,8 @@ from holdfast.transports.http_framing import (
 )
 from holdfast.transports.tls import connect_error_text
 
-#: How long a connection without a request is kept.
 KEEPALIVE_S = 30.0
-#: A larger body is handed over piece by piece.
+#: A larger body is sent in pieces.
 _WHOLE_BYTES = 1 << 20
 
 _NO_TIMEOUT = ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
@@ -53,7 +50,7 @@ _NOT_SET = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class SingleAttempt:
-    """One request on its way, which is sent once."""
+    """One attempt of a request: it is sent once."""
 
     def __init__(self, peer: str, request: Request) -> None:
         self.what = f"{request.verb} {request.path} at {peer}"
@@ -68,14 +65,14 @@ class SingleAttempt:
             raise self.failed(error) from error
 
     def failed(self, why: object) -> TransportError:
-        """What is raised for it: whether the peer may have acted on it."""
+        """Return the error to raise: it depends on whether the peer may have received the request."""
         was_sent = self._sent is not None and self._sent.has_begun
         told = connect_error_text(why) if isinstance(why, Exception) else why
         return (NoAnswer if was_sent else Unreachable)(f"{self.what}: {told}")
 
 
 class TrackedRequest(ClientRequest):
-    """What aiohttp sends. It knows whether any of it may have gone out."""
+    """aiohttp's request, which records whether any of it may have been sent."""
 
     has_begun = False
 
@@ -85,9 +82,9 @@ class TrackedRequest(ClientRequest):
 
 
 class CancellableTimeout:
-    """A wait for a peer: so long at most, or until this process closes.
+    """A wait for a peer: up to a timeout, or until this process closes.
 
-    On a timer of the loop, and not on the host's clock: sockets know no other time, and it costs no task.
+    It uses a timer of the loop, not the host's clock: sockets have real time only, and a timer costs no task.
     """
 
     def __init__(self, waits: dict[CancellableTimeout, None], ms: int) -> None:
@@ -100,19 +97,19 @@ class CancellableTimeout:
 
     async def __aexit__(self, *raised: Any) -> None:
         del self._waits[self]
-        await self._timeout.__aexit__(*raised)  # it raises TimeoutError where it ended the wait
+        await self._timeout.__aexit__(*raised)  # raises TimeoutError if it ended the wait
 
     def end(self) -> None:
-        """Wait no longer: it is as if the time had passed."""
+        """End the wait as if the time had passed."""
         if not self._timeout.expired():
             self._timeout.reschedule(0)
 
 
 class HttpClient:
-    """Connections to all peers, kept for the next request. It is made within a running loop.
+    """Connections to all peers, reused for the next request. To be created within a running loop.
 
-    Beyond this machine it asks over https only, unless it is `insecure`. `context` gives what new connections are made
-    with; those that were made with another are not used again.
+    Beyond this machine it uses https only, unless `insecure`. `context` returns the TLS context of new connections;
+    connections with an older context are not used again.
     """
 
     def __init__(self, context: Callable[[], ssl.SSLContext], *, insecure: bool = False) -> None:
@@ -131,7 +128,7 @@ class HttpClient:
         )
 
     async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
-        """As the port says."""
+        """Send a request and return the reply, as the port defines."""
         attempt = SingleAttempt(peer, request)
         try:
             async with (
@@ -145,7 +142,7 @@ class HttpClient:
             raise attempt.failed(error) from error
 
     async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncGenerator[bytes, None]:
-        """As the port says. Only waiting counts as idle: a reader may take its time."""
+        """Stream, as the port defines. Only waiting for data counts as idle, not a slow reader."""
         attempt = SingleAttempt(peer, request)
         response: ClientResponse | None = None
         kept = 0
@@ -169,7 +166,7 @@ class HttpClient:
             if not unframing.is_between:
                 raise attempt.failed("the stream ended within a message")
         except TimeoutError:
-            raise attempt.failed(f"nothing came for {idle_ms} ms") from None
+            raise attempt.failed(f"no data for {idle_ms} ms") from None
         except (ClientError, OSError, ValueError) as error:
             raise attempt.failed(error) from error
         finally:
@@ -178,13 +175,13 @@ class HttpClient:
                 response.close()
 
     async def close(self) -> None:
-        """Whatever is waited for breaks."""
+        """Close. All waits end with an error."""
         for wait in self._waits:
-            wait.end()  # aiohttp would leave them to their deadlines
+            wait.end()  # aiohttp would let them wait until their deadlines
         await self._session.close()
 
     async def _next(self, response: ClientResponse, idle_ms: int) -> bytes:
-        """What came since, or nothing at the end."""
+        """Return the next data; empty at the end."""
         async with CancellableTimeout(self._waits, idle_ms):
             return await response.content.readany()
 
@@ -192,10 +189,10 @@ class HttpClient:
         body = request.body
         try:
             url = URL(peer.rstrip("/") + request_target(request), encoded=True)
-            _ = url.port  # looked at only now, and it may be no number of a port
+            _ = url.port  # parsed only here; the port may be invalid
         except ValueError as error:
             raise attempt.failed(error) from error
-        # Of the URL as it is connected to, and not of the text: another parser might find another host in that.
+        # Check the parsed URL, not its text: another parser might find another host in the text.
         if not self._insecure and is_cleartext(url.scheme, url.host or ""):
             raise attempt.failed(PLAINTEXT_REFUSED)
         response = await self._session.request(
@@ -209,7 +206,7 @@ class HttpClient:
         )
         if not _has_known_length(response):
             response.close()
-            raise attempt.failed("nothing says how long the answer is")
+            raise attempt.failed("the reply has no known length")
         return response
 
 
@@ -222,7 +219,7 @@ async def _read_reply(response: ClientResponse, peer: str, arriving: PeerBuffers
 
 
 async def _read_body(response: ClientResponse, peer: str, arriving: PeerBuffers) -> bytes:
-    """All of it, if it is no larger than an answer may be: whoever answers may never come to an end."""
+    """Return the complete body. Raise `ValueError` above the size limit, since a peer may send without end."""
     parts, size = list[bytes](), 0
     try:
         while data := await response.content.readany():
@@ -240,6 +237,6 @@ async def _read_body(response: ClientResponse, peer: str, arriving: PeerBuffers)
 
 
 def _has_known_length(response: ClientResponse) -> bool:
-    """Whether an answer that was cut off can be told from a whole one."""
+    """Whether a truncated reply can be distinguished from a complete one."""
     headers = response.headers
     return "Content-Length" in headers or "Transfer-Encoding" in headers or response.status in (204, 304)

@@ -1,16 +1,16 @@
-"""One client's connection to a process that serves: uvicorn's parser, with bounds that uvicorn does not have.
+"""One accepted connection: uvicorn's parser, with limits that uvicorn does not have.
 
-- A request has so long to arrive in full, its first byte included; a connection without one has so long to get another.
-- The head of a request has a size, beyond one read of the socket; and what is kept of requests that are not whole, and
-  of answers that nobody reads, is bounded for each caller, and for strangers together.
-- Who is at the other end is read from the certificate, once, when the connection is made, and counts until that ends;
-  with a token it is known once a request has proven it. Until then it has a stranger's place
-  (`connection_registry`).
+- A request must arrive in full within `request_ms`, its first byte included; a connection without a request is closed
+  after `idle_ms`.
+- The head of a request has a size limit, beyond one read of the socket. Buffers of incomplete requests and unread
+  replies are limited for each caller, and for all unauthenticated connections together.
+- The principal of a certificate is read once, when the connection is made, and counts until the certificate ends. With
+  a token, the caller is known after the first authenticated request. Until then the connection counts as
+  unauthenticated (`connection_registry`).
 
-A socket's transport on which what belongs together is one write.
-
-A write is a system call and a packet, and the dearest part of a small answer by far. uvicorn writes the head of an
-answer and its body one after the other; a stream writes each message by itself, a thousand of them in a turn.
+The class `CoalescingTransport` combines writes to a socket. A write is a system call and a packet, and by far the
+largest cost of a small reply. uvicorn writes the head and the body of a reply separately; a stream writes each message
+by itself, up to a thousand in a turn.
 
 Size: a connection and its write buffer, which nobody else uses.
 """
@@ -34,32 +34,30 @@ from holdfast.host.runtime.telemetry import Logger
 from holdfast.transports.connection_registry import ConnectionCaps, ConnectionRegistry, ConnectionSlot
 from holdfast.transports.tls import certificate_expiry, principal_of
 
-#: Under which name a request's scope holds its connection.
+#: Key of the connection in a request's scope.
 CONNECTION = "holdfast.connection"
 
-#: That there are too many connections is said so often at the most.
+#: Shortest time between two warnings of too many connections.
 WARN_INTERVAL_S = 10.0
 
-#: The calendar clock, in seconds: certificates end by that.
+#: The calendar clock, in seconds: certificates end by it.
 wall = time.time
 
-# What uvicorn warns of is what clients do wrong, and they are told. Its errors go where those of the carrier go.
+# uvicorn's warnings are errors of clients, which get a reply. Its errors go where those of the transport go.
 _quiet = logging.getLogger("holdfast.transport.uvicorn")
 _quiet.setLevel(logging.ERROR)
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """What a serving process bears from each client. A body of a whole mebibyte fits, with what is around it."""
+    """Limits of one server for each client. A body of one mebibyte fits, with its envelope."""
 
     body_bytes: int = (1 << 20) + (64 << 10)
     head_bytes: int = 32 << 10
-    #: How long a request may take to arrive.
     request_ms: int = 30_000
-    #: How long a connection stays open without a request: longer than those who ask keep theirs, so that they end it.
+    #: Longest idle time of a connection: longer than clients keep theirs, so that the clients close them.
     idle_ms: int = 75_000
-    #: How long requests under way may take when the process closes.
+    #: Time for active requests when the process closes.
     drain_ms: int = 5_000
-    #: How long a TLS handshake may take.
     handshake_ms: int = 10_000
     most: ConnectionCaps = ConnectionCaps()
 
@@ -70,25 +68,25 @@ class ConnectionSet(ServerState):
     def __init__(self, most: ConnectionCaps, logger: Logger) -> None:
         super().__init__()
         self.places = ConnectionRegistry(most)
-        #: Nobody waits for these when the process closes.
+        #: Not awaited when the process closes.
         self.handshakes: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
         self._logger = logger
         self._told, self._told_at = (0, 0), -WARN_INTERVAL_S
 
     def tell(self, now: float) -> None:
-        """Say that somebody had to leave or was turned away: at most once in a while."""
+        """Warn of connections that were closed or rejected for lack of space: at most every `WARN_INTERVAL_S`."""
         counts = (self.places.ended, self.places.refused)
         if counts != self._told and now >= self._told_at + WARN_INTERVAL_S:
             self._told, self._told_at = counts, now
             self._logger.warning("too-many-connections", open=len(self.places), ended=counts[0], refused=counts[1])
 
     def leave(self) -> None:
-        """A connection is gone."""
+        """Note that a connection has closed."""
         self._left.set()
 
     async def rest(self) -> None:
-        """Return when nobody is answered any more, and everybody is gone."""
+        """Return when no request is active and all connections are closed."""
         while self.tasks or self.connections:
             if self.tasks:
                 await asyncio.wait(list(self.tasks))
@@ -98,7 +96,7 @@ class ConnectionSet(ServerState):
 
 
 class ServerConnection(HttpToolsProtocol):
-    """What uvicorn calls a protocol."""
+    """The protocol, in the sense of uvicorn, of one connection."""
 
     def __init__(self, config: Config, crowd: ConnectionSet, limits: ConnectionLimits, slot: ConnectionSlot) -> None:
         super().__init__(config, crowd, {})
@@ -106,14 +104,14 @@ class ServerConnection(HttpToolsProtocol):
         self._place = slot
         self.logger = _quiet
         self.timeout_keep_alive = limits.idle_ms / 1000  # type: ignore[assignment]  # uvicorn's is in whole seconds
-        #: Whom its certificate names, and until when that counts.
+        #: The principal of its certificate, and the end of that certificate.
         self._principal, self._proof_ends = "", math.inf
-        #: Called when the other end is gone, by whoever sends to it for longer.
+        #: Called when the connection is lost; set by the sender of a stream.
         self.when_lost: Callable[[], object] | None = None
         self._limits = limits
         self._head_bytes = 0
         self._in_head = True
-        #: Since when the rest of a request is waited for; None: it is here, or none is expected.
+        #: Since when the rest of a request is awaited; None: it is complete, or none is expected.
         self._awaited_since: float | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._was_closing = False
@@ -139,13 +137,13 @@ class ServerConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
-            return  # it was told why already
+            return  # the client has been sent the reason already
         if self._in_head:
             self._head_bytes += len(data)
         super().data_received(data)
-        # After the parser: what completes a head may be the beginning of a large body.
+        # After the parser: the data that completes a head may contain the beginning of a large body.
         if self._in_head and self._head_bytes > self._limits.head_bytes:
-            self._turn_away(431, "head-too-large", f"the head of a request has {self._limits.head_bytes} bytes at most")
+            self._turn_away(431, "head-too-large", f"the head of a request has at most {self._limits.head_bytes} bytes")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -154,7 +152,7 @@ class ServerConnection(HttpToolsProtocol):
         scope[CONNECTION] = self
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # What follows a body is no header: it would come in any number, and after everybody has looked at them.
+        # Trailers after a body are ignored: their number has no limit, and headers are checked before.
         if self._in_head:
             super().on_header(name, value)
 
@@ -170,18 +168,18 @@ class ServerConnection(HttpToolsProtocol):
         self._turn_away(400, "malformed", "this is not an HTTP request")
 
     def timeout_keep_alive_handler(self) -> None:
-        # Whoever has not read the last answer by now never will: a mere close would wait for that.
+        # A client that has not read the last reply by now never will: a mere close would wait for it.
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         super().timeout_keep_alive_handler()
 
     @property
     def proven(self) -> str:
-        """The principal of its certificate; empty where there is none, or it has ended since."""
+        """The principal of its certificate; empty if there is none, or it has expired."""
         return self._principal if self._principal and wall() < self._proof_ends else ""
 
     def arriving(self, size: int) -> None:
-        """So much of a request is kept until the rest of it is here; 0: all of it is, or nobody waits for it."""
+        """Set the buffered bytes of an incomplete request; 0: it is complete or abandoned."""
         self._place.coming = size
         self._crowd.places.weigh(self._place)
 
@@ -196,27 +194,27 @@ class ServerConnection(HttpToolsProtocol):
         self._crowd.places.weigh(self._place)
 
     def know(self, caller: str) -> None:
-        """This is who asks on it: it was proven."""
+        """Set the authenticated caller of the connection."""
         if not self._place.caller:
             self._crowd.places.know(self._place, caller)
 
     def hang_up(self) -> None:
-        """End it in the middle of an answer, after what was sent of it: the other end sees that it is not whole."""
+        """Close in the middle of a reply, after what was sent of it, so that the peer sees an incomplete reply."""
         if self.cycle is not None:
-            self.cycle.disconnected = True  # uvicorn need not complain of it
+            self.cycle.disconnected = True  # suppresses uvicorn's complaint
         self.transport.close()
 
     def _watch(self) -> None:
         limit = self._limits.request_ms / 1000
         since, was_closing, self._was_closing = self._awaited_since, self._was_closing, self.transport.is_closing()
         if was_closing:
-            self.transport.abort()  # whoever has not read the end by now never will
+            self.transport.abort()  # a client that has not read the end by now never will
         elif wall() >= self._proof_ends:
-            self.transport.abort()  # what it has asked for goes on as long as it is proven, and no longer
+            self.transport.abort()  # its requests last only as long as its certificate
         elif since is not None and self.loop.time() - since >= limit and not self.flow.read_paused:
             self._turn_away(408, "too-slow", "the request did not arrive in time")
         else:
-            # One timer for each connection, not for each request: whoever is too slow is found within twice the limit.
+            # One timer for each connection, not for each request: a slow client is found within twice the limit.
             self._alarm = self.loop.call_later(limit, self._watch)
 
     def _turn_away(self, status: int, code: str, why: str) -> None:
@@ -228,14 +226,14 @@ class ServerConnection(HttpToolsProtocol):
 
 
 class CoalescingTransport(asyncio.Transport):
-    """Passes everything on, except that between `gather` and `flush` it keeps what is written."""
+    """Passes everything on, but buffers writes between `gather` and `flush`."""
 
     def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self._inner = inner
         self._loop = loop
         self._kept: list[bytes] | None = None
-        # Called for every request: handed on as they are.
+        # Called for every request, so they are the inner methods themselves.
         self.is_closing = inner.is_closing  # type: ignore[method-assign]
         self.get_extra_info = inner.get_extra_info  # type: ignore[method-assign]
         self.get_write_buffer_size = inner.get_write_buffer_size  # type: ignore[method-assign]
@@ -244,17 +242,17 @@ class CoalescingTransport(asyncio.Transport):
         self.abort = inner.abort  # type: ignore[method-assign]
 
     def gather(self) -> None:
-        """Keep what is written from now on."""
+        """Buffer writes from now on."""
         self._kept = []
 
     def gather_turn(self) -> None:
-        """Keep what is written from now on in this turn of the loop."""
+        """Buffer writes until the end of this turn of the loop."""
         if self._kept is None:
             self._kept = []
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write what was kept, in one piece."""
+        """Write the buffer in one piece."""
         kept, self._kept = self._kept, None
         if kept and not self._inner.is_closing():
             self._inner.write(b"".join(kept))

@@ -1,6 +1,6 @@
-"""What goes over the wire, the same for all who speak it: URLs, headers, and how a stream's messages are kept apart.
+"""The wire format, equal for all transports: URLs, headers, and the framing of a stream's messages.
 
-Nothing here does I/O, and nothing here is slow to import: the command line needs it too.
+Nothing here does I/O or is slow to import: the command line uses it, too.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from holdfast.host.ports.transport import Framing, Pairs, Request
 MEDIA = {Framing.LINES: "application/x-ndjson", Framing.FRAMES: "application/vnd.holdfast.frames"}
 FRAMING_BY_MEDIA = {media: framing for framing, media in MEDIA.items()}
 
-#: Headers of one connection and not of the request: each carrier makes its own. `expect` is one of them in effect.
+#: Headers of a connection, not of the request: each transport sets its own. `expect` is one of them in effect.
 HOP_HEADERS = frozenset({
     "connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-authorization",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
 
-#: The largest answer, and the largest message of a stream, that is taken for one.
+#: Largest reply, and largest message of a stream, that is accepted.
 MESSAGE_MAX_BYTES = 64 << 20
 
-#: So much is kept at a time of what one peer answers, as long as it is not whole: whoever is asked by many, and is bad,
-#: could answer each of them with the largest answer there is.
+#: Largest number of buffered bytes of incomplete replies of one peer. A malicious peer that gets many requests could
+#: send the largest reply to each.
 PEER_MAX_BYTES = 256 << 20
 
 _LENGTH_BYTES = 4
 
 #: Why nothing is sent over plain HTTP to another machine.
-PLAINTEXT_REFUSED = "it is plain http and not on this machine, where others could read what is sent; https is needed"
+PLAINTEXT_REFUSED = "plain http beyond this machine is refused, since others could read what is sent: use https"
 
 
 def request_target(request: Request) -> str:
-    """Path and query as they stand in a request line: ASCII, and what they were once they are decoded."""
+    """Return path and query as in a request line: ASCII, with equal values after decoding."""
     assert request.path.startswith("/"), f"a path begins with a slash: {request.path!r}"
     path = quote(request.path, safe="/:@!$&'()*+,;=~")
     if path.startswith("//"):
-        path = "/%2F" + path[2:]  # or the first part of the path would read as the name of a host
+        path = "/%2F" + path[2:]  # otherwise, the first part would be read as a host name
     return f"{path}?{urlencode(request.query, quote_via=quote)}" if request.query else path
 
 
 def strip_hop_headers(headers: Pairs) -> list[tuple[str, str]]:
-    """The headers that are the request's own, or the reply's, and not its connection's."""
+    """Return the headers of the request or reply itself, without those of its connection."""
     return [pair for pair in headers if pair[0] not in HOP_HEADERS]
 
 
 def parse_headers(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
-    """Headers as they came, in the form that the port asks for."""
+    """Return received headers in the form of the port."""
     pairs = [(name.lower().decode("latin-1"), value.decode("utf-8", "replace")) for name, value in raw]
     return tuple(pair for pair in pairs if pair[0] not in HOP_HEADERS)
 
 
 def framing_of(headers: Pairs) -> Framing | None:
-    """Which framing these headers announce; none: this is no stream."""
+    """Return the framing that these headers announce; None: it is not a stream."""
     for name, value in headers:
         if name == "content-type":
             return FRAMING_BY_MEDIA.get(value.partition(";")[0].strip().lower())
@@ -62,7 +62,7 @@ def framing_of(headers: Pairs) -> Framing | None:
 
 def _line(message: bytes) -> bytes:
     if b"\n" in message:
-        raise ValueError("a line holds no newline")
+        raise ValueError("a line must not contain a newline")
     return message + b"\n"
 
 
@@ -75,15 +75,16 @@ FRAME_ENCODERS: dict[Framing, Callable[[bytes], bytes]] = {Framing.LINES: _line,
 
 
 class PeerBuffers:
-    """How much is kept of answers that are on their way, by peer."""
+    """Buffered bytes of incomplete replies, by peer."""
 
     def __init__(self, most: int = PEER_MAX_BYTES) -> None:
         self._most = most
         self._of: dict[str, int] = {}
 
     def keep(self, peer: str, more: int) -> None:
-        """So much more is kept of what this peer answers, or less. Raises ValueError where that is too much: then
-        whatever has come just now is not to be kept."""
+        """Add to the buffered bytes of a peer, or subtract. Raise ValueError above the limit; the new bytes must be
+        discarded then.
+        """
         kept = self._of.get(peer, 0) + more
         if more > 0 and kept > self._most:
             raise ValueError(f"{peer} answers with more than {self._most} bytes at a time")
@@ -94,18 +95,19 @@ class PeerBuffers:
 
 
 class StreamDecoder:
-    """From bytes on the wire, however they were cut, back to messages. What is not whole yet is left as it came: a long
-    message would else be put together anew with each of its parts."""
+    """From bytes on the wire, in any pieces, back to messages. Pieces of an incomplete message stay separate: joining a
+    long message again with each piece would be slow.
+    """
 
     def __init__(self, framing: Framing) -> None:
         self._parts: list[bytes] = []
         self._size = 0
-        #: How many bytes there are when the next message is whole, as far as is known.
+        #: Bytes needed until the next message is complete, as far as is known.
         self._whole = _LENGTH_BYTES
         self._is_lines = framing is Framing.LINES
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The messages that are whole now. Raises ValueError for one that is larger than any may be."""
+        """Return the messages that are complete now. Raise ValueError for one above the size limit."""
         self._parts.append(data)
         self._size += len(data)
         messages: list[bytes] = []
@@ -118,17 +120,17 @@ class StreamDecoder:
 
     @property
     def kept(self) -> int:
-        """How many bytes have come of a message that is not whole."""
+        """Bytes of an incomplete message."""
         return self._size
 
     @property
     def is_between(self) -> bool:
-        """Whether all that came was whole: a stream may end here."""
+        """Whether no incomplete message is buffered: a stream may end here."""
         return not self._size
 
 
 def _whole(rest: bytes) -> int:
-    """How many bytes a frame has that begins so; of its length alone, where not even that is here."""
+    """Return the size of the frame at the begin of these bytes; the size of its length field, if that is incomplete."""
     return _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "big") if len(rest) >= _LENGTH_BYTES else _LENGTH_BYTES
 
 

@@ -1,7 +1,7 @@
-"""The half of HTTP that serves: from uvicorn's requests to the port's, and back. A plain ASGI callable.
+"""The ASGI application: from uvicorn's requests to those of the port, and back.
 
-No web framework: which path means what is decided above the carriers, the same for all of them, and a framework would
-be a second router. The way of a small request is short on purpose: no task, no lock and no copy of its own.
+It uses no web framework: routes are above the transports and the same for all of them, so a framework would be a second
+router. The path of a small request is short on purpose: no task, no lock and no copy of its own.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from holdfast.transports.http_framing import FRAME_ENCODERS, HOP_HEADERS, MEDIA
 
 Headers = list[tuple[bytes, bytes]]
 
-#: After so much of a stream the others have their turn: a source that never waits must not keep the loop to itself.
+#: Bytes of a stream until other tasks run: a source that never waits must not block the loop.
 TURN_BYTES = 64 << 10
-#: What a message counts for besides its bytes.
+#: Bytes that a message counts for in addition to its own.
 MESSAGE_BYTES = 256
 
-#: Answers that have no body, and say nothing of its length.
+#: Statuses of replies without a body and without its length.
 _BODILESS = (204, 304)
 
 
 class HttpServerApp:
-    """Answers what a server's connections ask."""
+    """The ASGI application of a server's connections."""
 
     def __init__(self, logger: Logger, body_most: int) -> None:
         self.serving: RequestHandler = serve_nothing
-        #: Streams under way. They end when the process closes; requests are given time.
+        #: Active streams. They end when the process closes; requests are given time.
         self.pouring: dict[asyncio.Task[Any], None] = {}
         self._logger = logger
         self._body_most = body_most
@@ -49,14 +49,14 @@ class HttpServerApp:
             elif found is not None:
                 await self._stream(found, connection, scope["method"] == "HEAD", send)
         except asyncio.CancelledError:
-            # Whoever read the stream is gone, or this process closes. There is nothing after this that could be lost.
+            # The reader of the stream has disconnected, or this process closes. Nothing after this point can be lost.
             connection.hang_up()
         except Exception as error:
             self._logger.error("sending-failed", error, verb=scope["method"], path=scope["path"])
             connection.hang_up()
 
     async def _found(self, scope: Any, receive: Any, connection: ServerConnection) -> Reply | StreamReply | None:
-        """The answer; None when whoever asked was gone before it had asked in full."""
+        """Return the reply; None if the client disconnected before its request was complete."""
         message = await receive()
         body = message.get("body")
         if body is not None and message["more_body"] and len(body) <= self._body_most:
@@ -64,18 +64,19 @@ class HttpServerApp:
         if body is None:
             return None
         if len(body) > self._body_most:
-            # The connection stays: uvicorn discards the rest. To close it now could destroy the answer under way.
-            return problem_reply(413, "too-large", f"a request has a body of {self._body_most} bytes at most")
+            # The connection stays open and uvicorn discards the rest: closing now could destroy the reply.
+            return problem_reply(413, "too-large", f"a request body has at most {self._body_most} bytes")
         request = _request_of(scope, body, connection.proven)
         try:
             return await self.serving(request)
         except Exception as error:
             self._logger.error("serving-raised", error, verb=request.verb, path=request.path)
-            return problem_reply(500, "internal", "the server failed to answer this; its log says why")
+            return problem_reply(500, "internal", "the server failed to answer; its log has the reason")
 
     async def _rest(self, first: bytes, receive: Any, connection: ServerConnection) -> bytes | None:
-        """The whole body, or a part of it that is too large already. Nobody knows yet who sends it: until it is here it
-        counts as kept for a stranger, or for whoever has asked on this connection before."""
+        """Return the complete body, or a part that is already too large. Until the body is complete it counts for the
+        caller of the connection or, before authentication, for all unauthenticated connections.
+        """
         parts, size, more = [first], len(first), True
         try:
             while more and size <= self._body_most:
@@ -112,7 +113,7 @@ async def _pour(flow: StreamReply, connection: ServerConnection, send: Any) -> N
     frame, in_turn = FRAME_ENCODERS[flow.framing], 0
     async for message in flow.messages:
         connection.outgoing.gather_turn()
-        # It waits while the connection holds more than it should: a slow reader slows its sender.
+        # send() waits while the connection buffers too much: a slow reader slows its sender.
         await send({"type": "http.response.body", "body": frame(message), "more_body": True})
         in_turn += len(message) + MESSAGE_BYTES
         if in_turn > TURN_BYTES:
@@ -121,7 +122,7 @@ async def _pour(flow: StreamReply, connection: ServerConnection, send: Any) -> N
 
 
 def _request_of(scope: Any, body: bytes, proven: str) -> Request:
-    """The port's request. A HEAD is a GET to those who serve; uvicorn leaves the body out."""
+    """Return the port's request. Handlers see a HEAD as a GET; uvicorn omits the body."""
     raw, verb = scope["query_string"], scope["method"]
     return Request(
         "GET" if verb == "HEAD" else verb,

@@ -1,4 +1,4 @@
-"""The transport port over HTTP/1.1: a process listens at one address, and asks any other by its URL."""
+"""The transport port over HTTP/1.1: a process listens at one address, and calls any peer by its URL."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from holdfast.transports.http_server import HttpServerApp
 from holdfast.transports.tls import TlsConfig
 from holdfast.transports.tls_reloader import TlsReloader
 
-#: How many connections wait to be accepted.
 BACKLOG = 2_048
-#: How many are accepted before those that are open are heard again: asyncio would take all that wait.
+#: Connections accepted in one turn; otherwise, asyncio would accept all that wait before it serves open ones.
 AT_ONCE = 64
 
 
 class HttpTransport:
-    """Both halves. Without `listen` it only asks: over https beyond this machine, unless it is `insecure`.
+    """Server and client. Without `listen` it is a client only. Beyond this machine it uses https, unless `insecure`.
 
     `start` and `close` belong to one running loop.
     """
@@ -57,7 +56,7 @@ class HttpTransport:
         self._is_closed = False
 
     async def start(self) -> None:
-        """Listen, from when this returns; `address` says where. Raises OSError where it cannot."""
+        """Listen, from when this returns; `address` has the port. Raise OSError if it cannot listen."""
         files = self._files = TlsReloader(self._tls, self._clock.wall, self._logger)
         if self._listen:
             await self._open(files)
@@ -65,12 +64,12 @@ class HttpTransport:
         self._asking = HttpClient(lambda: files.contexts.client, insecure=self._insecure)
 
     def last_error(self) -> str:
-        """What is wrong with the certificates, or will be soon; empty: nothing."""
+        """Return what is wrong with the certificates, or will be soon; empty: nothing."""
         return self._files.last_error() if self._files is not None else ""
 
     async def _open(self, files: TlsReloader) -> None:
-        # Without uvicorn's own `Server`: it takes the signals of the process, ends the process when it cannot listen,
-        # and waits by looking again ten times a second.
+        # Without uvicorn's own `Server`: it handles the signals of the process, ends the process if it cannot listen,
+        # and polls ten times a second.
         config = Config(
             self._answering,
             interface="asgi3",
@@ -78,10 +77,10 @@ class HttpTransport:
             lifespan="off",
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # they would be believed
+            proxy_headers=False,  # they would be trusted
         )
         config.load()
-        # One that only believes authorities asks over TLS and is asked without.
+        # With authorities only, it is a client over TLS and a server without.
         is_plain = files.contexts.server is None
 
         def make(slot: ConnectionSlot) -> ServerConnection:
@@ -93,7 +92,7 @@ class HttpTransport:
             sock=sock,
             backlog=AT_ONCE,
         )
-        sock.listen(BACKLOG)  # as many may wait all the same
+        sock.listen(BACKLOG)  # the backlog above is the number accepted in one turn
         host, port = self._listen.rpartition(":")[0], sock.getsockname()[1]
         self.address = f"{'http' if is_plain else 'https'}://{host}:{port}"
         self._logger.info("listening", address=self.address)
@@ -110,7 +109,9 @@ class HttpTransport:
                 yield message
 
     async def close(self) -> None:
-        """Take no more, end streams, and give what is under way its time. When this returns nothing runs any more."""
+        """Accept no more connections, end streams, and wait for active requests up to `drain_ms`. All have ended on
+        return.
+        """
         self._is_closed = True
         if self._files is not None:
             self._files.close()
@@ -130,7 +131,7 @@ class HttpTransport:
     async def _drain(self) -> None:
         crowd = self._crowd
         for connection in list(crowd.connections):
-            connection.shutdown()  # now, or after the answer that is under way
+            connection.shutdown()  # now, or after the current reply
         for task in (*self._answering.pouring, *crowd.handshakes):
             task.cancel()
         try:
@@ -147,11 +148,11 @@ class HttpTransport:
 def _bound(listen: str) -> socket.socket:
     host, _, port = listen.rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    # With its protocol named: asyncio asks for it before it turns Nagle's algorithm off, which costs 40 ms an answer.
+    # With its protocol named: asyncio checks it before it disables Nagle's algorithm, which costs 40 ms a reply.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Inherited by every connection: a client whose machine is gone is noticed some day, also by who only sends.
+        # Inherited by every connection: detects a lost client machine, also where the server only sends.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sock.bind((host.strip("[]"), int(port)))
     except BaseException:

@@ -1,12 +1,12 @@
-"""A transport inside one process: for tests, and for a server that plays all the parts itself.
+"""A transport inside one process, for tests and for a server that plays all roles.
 
-It promises what a network promises, and no more, so that nothing comes to rely on being in one process:
+It guarantees what a network guarantees, and no more, so that no code relies on being in one process:
 
-- An asker that gives up does not stop the peer: what was asked for is done all the same, and nobody hears of it.
-- A handler that raises is `NoAnswer` to the asker, who cannot know how far it came. The error is in the peer's log.
-- A peer that closes leaves its askers with `NoAnswer`, after what it had sent on a stream before; from then on it is
+- A caller that stops waiting does not stop the peer: the request is executed, and the reply is lost.
+- A handler that raises is `NoAnswer` to the caller, which cannot tell how far it came. The error is in the peer's log.
+- A peer that closes leaves its callers with `NoAnswer`, after what it had already sent on a stream; from then on it is
   `Unreachable`.
-- A stream holds a bounded number of messages: a slow reader slows its sender down, and loses nothing.
+- A stream buffers a limited number of messages: a slow reader slows its sender and loses nothing.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from holdfast.host.ports.transport import (
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
 
-#: How many messages of a stream wait for their reader before the sender does.
+#: Messages of a stream that are buffered before the sender waits.
 BUFFER = 64
 
 
 class LocalNetwork:
-    """The peers of one process, by name. As in a network of names, `https://NAME` leads to NAME."""
+    """The peers of one process, by name. As in a network with names, `https://NAME` leads to NAME."""
 
     def __init__(self, clock: Clock, buffer: int = BUFFER) -> None:
         self.clock = clock
@@ -44,20 +44,20 @@ class LocalNetwork:
         self.peers: dict[str, LocalTransport] = {}
 
     def join(self, name: str) -> LocalTransport:
-        """A new peer of this name, which nobody has now."""
+        """Add a peer with this name, which must be free."""
         assert name not in self.peers, f"there is a peer {name} already"
         peer = self.peers[name] = LocalTransport(self, name)
         return peer
 
 
 class LocalTransport:
-    """One peer's way to the others. What it does for them runs in tasks of its own, and ends with it."""
+    """One peer's transport. Requests to it run in tasks of its own, which end with it."""
 
     def __init__(self, network: LocalNetwork, name: str) -> None:
         self.name = name
         self._network = network
         self._serving_with: RequestHandler = serve_nothing
-        #: What it waits for from others, and what it does for them.
+        #: Its outgoing requests, and the tasks of incoming ones.
         self._open: dict[_Pipe, None] = {}
         self._serving: dict[asyncio.Task[None], None] = {}
         self._logger = Logger("transport", peer=name)
@@ -94,7 +94,7 @@ class LocalTransport:
         return pipe, asked._begin(asked._answer(request, pipe), request, pipe)
 
     async def close(self) -> None:
-        """Leave the network. What it was doing for others is cancelled, and has ended when this returns."""
+        """Leave the network. Incoming requests are cancelled and have ended when this returns."""
         if self._network.peers.get(self.name) is self:
             del self._network.peers[self.name]
         for pipe in self._open:
@@ -115,7 +115,7 @@ class LocalTransport:
     def _begin(self, work: Coroutine[Any, Any, None], request: Request, pipe: _Pipe) -> asyncio.Task[None]:
         def ended(task: asyncio.Task[None]) -> None:
             del self._serving[task]
-            # Only a cancelled task has not said how it ended; it may not even have begun.
+            # Only a cancelled task has not set its end; it may not even have started.
             pipe.end(NoAnswer(f"{self.name} left the network while it served {request.verb} {request.path}"))
 
         task = asyncio.create_task(work, name=f"{self.name} serves {request.verb} {request.path}")
@@ -153,23 +153,23 @@ async def _pour(messages: AsyncIterator[bytes], pipe: _Pipe) -> None:
 
 
 class _Pipe:
-    """Messages in order, so many at most, and then an end. Of several ends the first counts."""
+    """Messages in order, at most `size` of them, and then an end. Only the first of several ends counts."""
 
     def __init__(self, size: int) -> None:
         self._messages: asyncio.Queue[bytes | Reply | NoAnswer | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(size)
 
     async def put(self, message: bytes | Reply) -> None:
-        """Send a message, once there is room for it."""
+        """Send a message, once there is space for it."""
         await self._room.acquire()
         self._messages.put_nowait(message)
 
     def end(self, broken: NoAnswer | None) -> None:
-        """Send no more: that was all, or it broke."""
+        """End the messages: normally, or with an error."""
         self._messages.put_nowait(broken)
 
     async def get(self) -> bytes | Reply | None:
-        """The next message, or None after the last. Raises how it broke, if it did."""
+        """Return the next message, or None after the last. Raise the error that ended the messages."""
         message = await self._messages.get()
         self._room.release()
         if isinstance(message, NoAnswer):

@@ -1,7 +1,7 @@
-"""Certificates: how a process shows who it is, whom it believes, and which principal a certificate proves.
+"""TLS contexts: the own certificate, the trusted authorities, and the principal that a certificate proves.
 
-A principal is named by a URI among the certificate's alternative names, `holdfast:agent/n1`. The authorities are the
-cluster's own: whatever certificate they sign is believed, so they sign a principal's name for its owner only.
+A URI among the certificate's alternative names contains the principal: `holdfast:agent/n1`. The authorities are the
+cluster's own. Every certificate that they sign is trusted, so they must sign a principal's name for its owner only.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ PRINCIPAL = "holdfast:"
 
 
 class TlsConfig(Struct, frozen=True):
-    """Paths of PEM files. Without authorities: those of the machine, to ask; nobody's certificate, to serve."""
+    """Paths of PEM files. Without authorities, a client trusts those of the machine; a server trusts no certificate."""
 
     certificate: str = ""
     key: str = ""
     authorities: str = ""
-    #: Serving: whether somebody without a certificate is turned away in the handshake.
+    #: Whether a server rejects a client without a certificate in the handshake.
     require_client: bool = False
 
 
 def server_context(tls: TlsConfig) -> ssl.SSLContext:
-    """How connections are taken. A certificate that is shown must be good, also where none is required."""
-    assert tls.certificate, "whoever serves TLS has a certificate"
-    assert tls.authorities or not tls.require_client, "whoever requires certificates names their authorities"
+    """Return the context of incoming connections. A certificate must be valid if one is shown, even if none is
+    required.
+    """
+    assert tls.certificate, "a TLS server needs a certificate"
+    assert tls.authorities or not tls.require_client, "a server that requires certificates needs authorities"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(tls.certificate, tls.key or None, _no_password)
@@ -41,7 +43,7 @@ def server_context(tls: TlsConfig) -> ssl.SSLContext:
 
 
 def client_context(tls: TlsConfig | None) -> ssl.SSLContext:
-    """How connections are made: the peer's certificate must be good, and must name the host that was asked for."""
+    """Return the context of outgoing connections: the peer's certificate must be valid and name the requested host."""
     if tls is None:
         return _system_context()
     context = ssl.create_default_context(cafile=tls.authorities or None)
@@ -52,43 +54,43 @@ def client_context(tls: TlsConfig | None) -> ssl.SSLContext:
 
 
 def connect_error_text(error: Exception) -> str:
-    """Why a connection could not be made, as people are told."""
+    """Return the reason for a failed connection, for users."""
     reason: object = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     if isinstance(reason, ssl.SSLCertVerificationError):
-        return f"its certificate is not believed: {reason.verify_message.rstrip('.')}"
+        return f"its certificate is not trusted: {reason.verify_message.rstrip('.')}"
     return str(reason) or type(reason).__name__
 
 
 def _no_password() -> str:
-    """A key that is locked is refused: OpenSSL would ask the terminal, where nobody is."""
+    """Reject an encrypted key: OpenSSL would prompt for a password on the terminal."""
     return ""
 
 
 @cache
 def _system_context() -> ssl.SSLContext:
-    """One for all who ask so: to read a machine's authorities takes 45 ms."""
+    """Return one shared context: reading a machine's authorities takes 45 ms."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 def principal_of(connection: Any) -> str:
-    """The principal that the other end of a TLS connection has proven; empty where it has not."""
+    """Return the principal that the peer of a TLS connection has proven; empty if none."""
     # `getpeercert` is empty unless the certificate was verified against our authorities.
     names = (connection.getpeercert() or {}).get("subjectAltName", ()) if connection is not None else ()
     return principal_among([name for kind, name in names if kind == "URI"])
 
 
 def certificate_expiry(connection: Any) -> float:
-    """When the certificate of the other end is over, in seconds since 1970; never, where none was shown."""
+    """Return the end of the peer's certificate in seconds since 1970; infinity if it showed none."""
     shown = (connection.getpeercert() or {}) if connection is not None else {}
     return float(ssl.cert_time_to_seconds(shown["notAfter"])) if "notAfter" in shown else math.inf
 
 
 def principal_among(uris: Iterable[str]) -> str:
-    """The principal that a certificate with these URIs proves; empty: none.
+    """Return the principal that a certificate with these URIs proves; empty: none.
 
-    One that names two principals proves neither: whoever signed it did not mean what we would guess.
+    A certificate that names two principals proves neither, since the intent is ambiguous.
     """
     found = [uri for uri in uris if uri.startswith(PRINCIPAL)]
     return found[0].removeprefix(PRINCIPAL) if len(found) == 1 else ""

@@ -1,10 +1,10 @@
-"""The files of TLS, read again when they change: a certificate is renewed without a restart.
+"""The TLS files, read again when they change: a certificate is renewed without a restart.
 
-    unchanged ──other files──▶ settling ──the same again──▶ read ──good──▶ used by new connections
-                                                              └───bad────▶ a warning; the last good ones stay
+    unchanged ──files changed──▶ settling ──no change since──▶ read ──valid──▶ used by new connections
+                                                                └──invalid──▶ a warning; the last valid files stay
 
-A change is read when two looks in a row see the same: a key and its certificate are replaced one after the other. A
-thread looks, and not the loop: on a mount that hangs, what was read last is used.
+A change is read when two polls in a row see the same files, since key and certificate are replaced one after the other.
+A thread polls, not the loop: on an unresponsive mount the last valid files stay in use.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from holdfast.transports.tls import TlsConfig, client_context, server_context
 
 POLL_INTERVAL_S = 1.0
 DAY_MS = 86_400_000
-#: That a certificate ends is said when so much is left of it, and so often.
+#: A certificate's end is reported from 14 days before, once a day.
 EXPIRY_WARNING_MS, WARN_INTERVAL_MS = 14 * DAY_MS, DAY_MS
 
-#: Of a file which one it is, when it was written and last changed otherwise, and its size; None: there is none.
+#: Inode, times of the last write and change, and size of a file; None: there is none.
 _Stamp = tuple[int, int, int, int] | None
 _Stamps = tuple[_Stamp, ...]
 
 
 class TlsContexts(Struct, frozen=True):
-    """What was read: how connections are made and taken, and when the own certificate ends."""
+    """The loaded contexts for outgoing and incoming connections, and the end of the own certificate."""
 
     client: ssl.SSLContext
     server: ssl.SSLContext | None = None
@@ -43,7 +43,9 @@ class TlsContexts(Struct, frozen=True):
 
 
 class TlsReloader:
-    """The contexts of one process. Its files are read when it is made: `ssl.SSLError` or `OSError` if they are bad."""
+    """The contexts of one process. The constructor reads the files and raises `ssl.SSLError` or `OSError` if they are
+    bad.
+    """
 
     def __init__(self, tls: TlsConfig | None, wall: Callable[[], Instant], logger: Logger) -> None:
         self._tls = tls
@@ -53,33 +55,33 @@ class TlsReloader:
         self._why_not = ""
         self._told_at: Instant | None = None
         self._closed = threading.Event()
-        #: Replaced whole: new connections take what is here.
+        #: Replaced as one object; new connections use it.
         self.contexts = self._read()
         self._tell_open()
 
     def start(self) -> None:
-        """Look from now on, in a thread that nobody waits for: it may hang with its files."""
+        """Start polling in a thread that nothing waits for: it may block with its files."""
         if self._tls is not None:
             threading.Thread(target=self._run, name="tls-files", daemon=True).start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         self._closed.set()
 
     def last_error(self) -> str:
-        """What an operator has to see to; empty: nothing."""
+        """Return what an operator must fix; empty: nothing."""
         if self._why_not:
-            return "the files of TLS have changed and are not good, so the ones before are used; the log says why"
+            return "the TLS files have changed and are not valid: the old ones stay in use; the log has the reason"
         if self.contexts.is_open:
             return "every user of its machine can read its key"
         ends = self.contexts.ends
         left = ends - self._wall() if ends is not None else EXPIRY_WARNING_MS + 1
         if left > EXPIRY_WARNING_MS:
             return ""
-        return f"the certificate ends in {left // DAY_MS} days" if left > 0 else "the certificate has ended"
+        return f"the certificate expires in {left // DAY_MS} days" if left > 0 else "the certificate has expired"
 
     def look(self) -> None:
-        """Read the files again if they are others, and say so; say that a certificate ends soon."""
+        """Read the files again if they have changed, and warn of a certificate that ends soon."""
         stamps = self._stamps()
         if stamps != self._used and stamps == self._seen and not self._why_not:
             self._take(stamps)
@@ -107,12 +109,12 @@ class TlsReloader:
         try:
             found = self._read()
             if found.ends is not None and found.ends <= self._wall():
-                raise ssl.SSLError("the certificate has ended")
+                raise ssl.SSLError("the certificate has expired")
         except (OSError, ValueError) as error:  # an SSLError is an OSError
             self._why_not = str(error) or type(error).__name__
-            self._logger.warning("certificates-not-read", why=error, then="the last good ones are used")
+            self._logger.warning("certificates-not-read", why=error, then="the last valid ones are used")
             return
-        if self._stamps() == stamps:  # else they were replaced while they were read
+        if self._stamps() == stamps:  # otherwise, they were replaced while they were read
             self.contexts, self._used, self._told_at = found, stamps, None
             self._logger.info("certificates-read-again", ends=found.ends)
             self._tell_open()
@@ -144,7 +146,7 @@ def _stamp(path: str) -> _Stamp:
 
 
 def _end_of(path: str) -> Instant | None:
-    """When the certificate ends; None where that cannot be told of one that is good for TLS all the same."""
+    """Return when the certificate ends; None if it cannot be parsed, although it is valid for TLS."""
     from holdfast.transports.certificates import InvalidCertificate, certificate_facts
 
     try:

@@ -1,10 +1,10 @@
-"""A node's agent, from what it is told to its exit code.
+"""A node's agent, from its options to its exit code.
 
 | exit code | |
 |---|---|
-| 0 | it was asked to stop, by SIGTERM or SIGINT; what runs goes on, or ends with it if that was said |
-| 1 | it could not start: the message names what, and what to do next |
-| 4 | another agent speaks for its node; what this one ran has ended. Not to be started again while that one runs |
+| 0 | stopped by SIGTERM or SIGINT; its runs go on, or have ended with it if `stop_work` is set |
+| 1 | it could not start: the message names the cause and the next step |
+| 4 | another agent has a session for its node, and this one's runs have ended. Do not restart it while that one runs |
 """
 
 from __future__ import annotations
@@ -50,69 +50,69 @@ from holdfast.wiring.process import ExitCode, StartupError, print_machine_status
 
 AGENT = "agent"
 PORTS = (30_000, 30_999)
-#: Below are the machine's own users and its people's; and what there is where a container has 65,536 users in all.
+#: Lower numbers belong to the machine. The default fits a container with 65,536 users.
 USER_MIN = 10_000
 TENANT_USERS_DEFAULT = (40_000, 59_999)
 READY = "ready.json"
-#: So long all that runs has to end, when it ends with its agent.
+#: Longest time for all runs to end with their agent.
 STOP_MS = 3_000
 
 
 class NodeOptions(Struct, frozen=True, kw_only=True):
-    """What is said of a node: where it keeps things, what it is, and who may run on it."""
+    """The options of a node."""
 
     data: Path
     pool: str = "general"
     zone: str = "default"
     address: str = "127.0.0.1"
     labels: tuple[tuple[str, str], ...] = ()
-    #: What it has; 0 of something: what its machine says.
+    #: Its capacity; 0 of a resource: what the machine has.
     capacity: Resources = ZERO
     devices: tuple[Device, ...] = ()
     ports: tuple[int, int] = PORTS
-    #: What lies in this folder lies ready for those who use it.
+    #: Runs can use the files in this folder, whose names are reported as present.
     present: Path | None = None
-    #: What every process here is given, unless its template says otherwise.
+    #: Variables of every process here; its template may override them.
     environment: tuple[tuple[str, str], ...] = ()
-    #: The numbers of tenants' users, where all agents of the machine remember whose they are, and pairs of a tenant
-    #: and a user that it may name, too.
+    #: The range of tenants' user numbers, the file that records them for all agents of the machine, and pairs of a
+    #: tenant and a further user that it may name.
     tenant_users: tuple[int, int] = TENANT_USERS
     tenant_map: Path = Path(TENANT_MAP)
     users: tuple[tuple[str, str], ...] = ()
-    #: DIR/TENANT are the secrets of a tenant; and pairs of a tenant and a variable of the agent's.
+    #: DIR/TENANT contains a tenant's secrets; and pairs of a tenant and a variable of the agent.
     secret_folder: Path | None = None
     secret_variables: tuple[tuple[str, str], ...] = ()
     cgroups: bool = True
     namespaces: bool = True
-    #: Files of the agent's own that nothing it runs may see, beside its folder.
+    #: Files of the agent that no run may see, beside its folder.
     hidden: tuple[str, ...] = ()
-    #: Whose work alone it takes; empty: anybody's, and where all of it runs as one user, one tenant's at a time.
+    #: The only tenant that it accepts; empty: every tenant, one at a time if they share a user.
     tenant: str = ""
-    #: Whether tenants may share a user where they have none of their own.
+    #: Whether tenants may share a user if they have none of their own.
     share_user: bool = False
-    #: Whether all that it runs is stopped with it, when it is asked to stop.
+    #: Whether all its runs are stopped when it is asked to stop.
     stop_work: bool = False
 
 
 def invalid_node_options(node: NodeOptions) -> Iterator[str]:
-    """Why it cannot be meant so, each with the way out."""
+    """Yield why these options are rejected, each with a remedy."""
     first, last = node.ports
     if not 0 < first <= last <= 65_535:
-        yield f"ports {first}-{last} are no range within 1 to 65535; say --ports {PORTS[0]}-{PORTS[1]}"
+        yield f"ports {first}-{last} are not a range within 1 to 65535; use --ports {PORTS[0]}-{PORTS[1]}"
     if last - first >= NODE_PORTS_MAX:
-        yield f"ports {first}-{last} are more than the {NODE_PORTS_MAX} that a node hands out; say --ports with fewer"
+        yield f"ports {first}-{last} are more than the {NODE_PORTS_MAX} of a node; use fewer --ports"
     if not node.pool or not node.zone:
-        yield "a node is in a pool and in a zone; say --pool and --zone"
+        yield "a node needs a pool and a zone; use --pool and --zone"
     if node.tenant and node.share_user:
-        yield "what is one tenant's shares its user with nobody; say --tenant or --share-user"
+        yield "--tenant and --share-user exclude each other; use --tenant or --share-user"
     if {"0", "root"} & {user for _, user in node.users}:
-        yield "nothing of a tenant's runs as root; name another --allow-user"
+        yield "a tenant's work cannot run as root; use another --allow-user"
     low, high = node.tenant_users
     if not USER_MIN <= low <= high < 2**32 - 1:
-        yield f"--tenant-users {low}-{high} is no range of users from {USER_MIN} on; say {_said(TENANT_USERS)}"
+        yield f"--tenant-users {low}-{high} is no range of users from {USER_MIN} on; use {_said(TENANT_USERS)}"
     elif os.geteuid() == 0 and missing_here(node.tenant_users):
         users = f"--tenant-users {low}-{high}"
-        yield f"{users}: there are no such users in this container; say {_said(TENANT_USERS_DEFAULT)}"
+        yield f"{users}: there are no such users in this container; use {_said(TENANT_USERS_DEFAULT)}"
 
 
 def _said(users: tuple[int, int]) -> str:
@@ -120,13 +120,13 @@ def _said(users: tuple[int, int]) -> str:
 
 
 def run(options: MachineOptions, node: NodeOptions) -> int:
-    """Run an agent until it is asked to stop or has to; its exit code. Of wishes with nothing wrong."""
+    """Run an agent until it is stopped or superseded; return its exit code. The options are valid."""
     log_output.configure_logging(options.log_level, options.log_form)
     return int(asyncio.run(until_signalled(lambda asked: run_agent(options, node, SystemClock(), asked))))
 
 
 async def run_agent(options: MachineOptions, node: NodeOptions, clock: Clock, asked: asyncio.Event) -> ExitCode:
-    """Be a node's agent within this loop until `asked` to stop."""
+    """Run a node's agent within this loop until `asked` to stop."""
     metrics = Metrics()
     try:
         proof = credentials(options)
@@ -139,8 +139,8 @@ async def run_agent(options: MachineOptions, node: NodeOptions, clock: Clock, as
             await driver.sweep()
             try:
                 await run_until_first(agent.run(), write_ready_file([agent], node.data / READY), asked.wait())
-            except AgentSuperseded:  # from now on nobody speaks for what runs here, nor would anybody ever end it
-                Logger(AGENT, node=options.name).warning("superseded", then="all that it runs is ended")
+            except AgentSuperseded:  # from now on no agent supervises these runs, so they are ended here
+                Logger(AGENT, node=options.name).warning("superseded", then="its runs are ended")
                 await stop_all(_driver(node, clock), times.now.grace)
                 raise
             finally:
@@ -152,10 +152,10 @@ async def run_agent(options: MachineOptions, node: NodeOptions, clock: Clock, as
         print_machine_status(AGENT, f"cannot start: {error}")
         return ExitCode.CANNOT_START
     except AgentSuperseded as error:
-        hint = "hint: a node has one agent; stop the other one, or give this node another name"
+        hint = "hint: a node has one agent; stop the other one, or use another --node name here"
         print_machine_status(AGENT, f"stopped: {error}\n{hint}")
         return ExitCode.SUPERSEDED
-    Logger(AGENT, node=options.name).info("stopping", why="asked to")
+    Logger(AGENT, node=options.name).info("stopping", why="requested")
     return ExitCode.ASKED
 
 
@@ -195,19 +195,19 @@ def _driver(node: NodeOptions, clock: Clock, whole: Resources = ZERO) -> Process
 
 
 def _shown(node: NodeOptions) -> tuple[str, ...]:
-    """What processes may have to read, wherever it is: this installation, its interpreter, and what lies ready."""
+    """Return the folders that processes may have to read: this installation, its interpreter, and the present files."""
     installed = (sys.prefix, sys.base_prefix, str(Path(holdfast.__file__).parents[1]))
     return installed if node.present is None else (*installed, str(node.present))
 
 
 @asynccontextmanager
 async def lock_node_folder(data: Path) -> AsyncIterator[None]:
-    """The folder of a node, this agent's alone: two would start, adopt and clear away each other's."""
+    """Lock a node's folder for this agent: two agents would start, adopt and remove each other's runs."""
     try:
         data.mkdir(mode=0o711, parents=True, exist_ok=True)
         lock = FolderLock(data)
     except StoreInUse as error:
-        hint = "hint: a node has one agent; stop that one, or give this one --data of its own and another name"
+        hint = "hint: a node has one agent; stop that one, or use another --data and --node here"
         raise StartupError(f"{str(error).partition(chr(10))[0]}\n{hint}") from error
     except (OSError, StoreError) as error:
         raise StartupError(f"{data}: {error}") from error
@@ -225,19 +225,19 @@ def _terms(data: Path) -> TermFence:
 
 
 async def write_ready_file(agents: Sequence[Agent], file: Path) -> None:
-    """Say that all are registered, once they are, for whoever waits for that; and stay."""
+    """Write the ready file once all agents are registered, and wait until cancelled."""
     for agent in agents:
         await agent.is_registered.wait()
     said = json.dumps({"pid": os.getpid(), "address": "", "logId": ""}) + "\n"
     try:
         await BlockingCalls(SystemClock()).wait(READY, lambda: write_private(file, said, mode=0o644))
-    except OSError as error:  # such as a full disk: what runs there needs its agent all the more
+    except OSError as error:  # such as a full disk: the agent keeps running
         Logger(AGENT).warning("not-told-ready", file=file, why=error)
     await asyncio.Event().wait()
 
 
 async def stop_all(driver: ProcessDriver, grace_ms: int = STOP_MS) -> None:
-    """End everything that was started on a node, and return when nothing of it is left."""
+    """End all runs of a node; return when nothing of them is left."""
     await driver.open()
     try:
         for live in driver.runs():

@@ -1,4 +1,4 @@
-"""The agent of a node, put together: of a real machine, of one that is only declared, of one in a simulated world."""
+"""Puts together the agent of a real, a declared or a simulated node."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from holdfast.host.runtime.telemetry import Metrics
 
 
 class AgentPorts(Struct, frozen=True):
-    """What an agent has of its node: what starts and ends processes, what asks them, and what the node remembers."""
+    """An agent's access to its node: the driver, the prober, and the data stored on the node."""
 
     driver: Driver
     prober: Prober
     terms: TermFence
     times: AgentLeaseTimes = field(default_factory=AgentLeaseTimes)
-    #: How the node fares; None: it is not told.
+    #: The source of the node load; None: it is not reported.
     load_source: NodeLoadSource | None = None
 
 
 def build_agent(
     node: RegisterNode, sender: SessionConfig, transport: Transport, clock: Clock, ports: AgentPorts, metrics: Metrics
 ) -> Agent:
-    """The agent that speaks for this node."""
+    """Return the agent of this node."""
     session = SessionClient(transport, clock, sender, clock.boot)
     return Agent(
         node,

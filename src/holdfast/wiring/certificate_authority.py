@@ -1,10 +1,10 @@
-"""An authority of one's own: it signs certificates for servers, and for the principals of machines and people.
+"""A private certificate authority: it signs certificates for servers, and for the principals of machines and users.
 
-    DIR/authority.pem   whom everybody believes: `tlsTrust` of servers, `--tls-trust`, `authorities` of a context
-    DIR/authority.key   whoever has it can be anybody: it is kept where no server runs
+    DIR/authority.pem   trusted by all parties: `tlsTrust` of servers, `--tls-trust`, `authorities` of a context
+    DIR/authority.key   its holder can act as any principal: keep it where no server runs
 
-A server's certificate is good for both ends of a connection, since servers ask one another, and names no principal
-unless that is said. A principal's is good for asking only: with it nobody can pass for a server.
+A server's certificate is valid for both ends of a connection, since servers call one another, and names no principal
+unless one is given. A principal's certificate is valid for clients only, so it cannot be used to impersonate a server.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from holdfast.transports.tls import PRINCIPAL
 from holdfast.wiring.config.private_files import NotPrivate, read_private, write_private
 
 AUTHORITY = "authority"
-#: How long they are good if nothing is said, and the longest that may be said.
+#: The default and the longest validity of an authority and of a certificate.
 AUTHORITY_LIFE, AUTHORITY_LIFE_LONGEST = timedelta(days=3_650), timedelta(days=7_300)
 LIFE, LIFE_LONGEST = timedelta(days=90), timedelta(days=398)
-#: Clocks differ: what is signed now is good on a machine that is behind.
+#: Validity begins this much earlier, for machines whose clocks are behind.
 EARLIER = timedelta(hours=1)
-#: The principal of a region, as its platform knows it.
+#: The kind of a region's principal.
 REGION = "region"
 _COMMON_NAME_MAX = 64
 _HOST = re.compile(r"(\*\.)?([a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?)(\.[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?)*")
@@ -41,44 +41,44 @@ _Names = list[x509.GeneralName]
 
 
 class NotIssued(Exception):
-    """What keeps a certificate from being made; a second line, if there is one, is the hint."""
+    """A certificate or authority cannot be made; the message may have a hint in its second line."""
 
 
 class CertificateOptions(Struct, frozen=True):
-    """What a certificate is to be for: the hosts of a server, a principal that asks, or both."""
+    """The purpose of a certificate: the hosts of a server, a client principal, or both."""
 
     hosts: tuple[str, ...] = ()
     principal: str = ""
     life: timedelta = LIFE
-    #: Whether a name with a `*` is meant, and the principal of a region, whose servers have it.
+    #: Whether a name with a `*` is intended, and the principal of a region for its servers.
     wildcard: bool = False
     server_principal: bool = False
 
     @property
     def name(self) -> str:
-        """What its files are called, if nobody says it: after the principal, or the first host."""
+        """Return the default name of its files: after the principal, or the first host."""
         return (self.principal or self.hosts[0]).replace("/", "-").replace("*", "any").replace(":", "-")
 
 
 class IssuedFiles(Struct, frozen=True):
-    """Where a certificate and its key were put."""
+    """The files of a certificate and its key."""
 
     certificate: Path
     key: Path
 
 
 def invalid_certificate_options(options: CertificateOptions) -> Iterator[str]:
-    """Why it is not signed so, each with the way out."""
+    """Yield why no certificate is signed with these options, each with a remedy."""
     if not options.hosts and not options.principal:
-        yield "for whom is it? say --server HOST, or --principal agent/NAME"
+        yield "no host or principal is given; use --server HOST, or --principal agent/NAME"
     for host in options.hosts:
         if not _is_ip(host) and not _HOST.fullmatch(host.lower()):
-            yield f"{host!r} is no name or address of a host; write it without scheme and port"
+            yield f"{host!r} is no name or address of a host; give it without scheme and port"
         elif "*" in host and not options.wildcard:
-            yield f"{host} stands for many hosts, and so does whoever has its key; name each, or say --wildcard"
+            yield f"{host} stands for many hosts, and so does its key; name each host, or add --wildcard"
     kind = options.principal.partition("/")[0]
     if is_server_name(options.principal):
-        yield f"{options.principal} is a server, which proves itself by a token of its own; say --server HOST alone"
+        yield f"{options.principal} is a server, which authenticates with its own token; use --server HOST alone"
     elif options.principal and refuse_name("Principal", options.principal):
         yield f"{options.principal!r} is not a principal: use agent/NAME, scheduler/NAME, person/NAME or tenant/NAME"
     elif options.principal.endswith("/*") and not options.wildcard:
@@ -86,16 +86,16 @@ def invalid_certificate_options(options: CertificateOptions) -> Iterator[str]:
     elif kind == REGION and not options.server_principal:
         yield f"{options.principal} acts for its region, which has a token for that; add --server-principal"
     if not timedelta() < options.life <= LIFE_LONGEST:
-        yield f"a certificate is good for {LIFE_LONGEST.days} days at most, and for some time; say --life {LIFE.days}d"
+        yield f"a certificate is valid for more than 0 and at most {LIFE_LONGEST.days} days; use --life {LIFE.days}d"
 
 
 def new_authority(folder: Path, name: str, life: timedelta, now: datetime, *, force: bool = False) -> IssuedFiles:
-    """Make an authority in this folder. `NotIssued` when there is one, unless it is to be replaced."""
+    """Create an authority in this folder. `NotIssued` if there is one, unless `force` is set."""
     if not timedelta() < life <= AUTHORITY_LIFE_LONGEST:
-        raise NotIssued(f"an authority is good for {AUTHORITY_LIFE_LONGEST.days} days at most, and for some time")
+        raise NotIssued(f"an authority is valid for more than 0 and at most {AUTHORITY_LIFE_LONGEST.days} days")
     if not 0 < len(name) <= _COMMON_NAME_MAX:
         raise NotIssued(f"the name of an authority has 1 to {_COMMON_NAME_MAX} characters")
-    files = _free(folder, AUTHORITY, force, "\nhint: certificates of the one there would not be believed any more")
+    files = _free(folder, AUTHORITY, force, "\nhint: certificates of the existing authority would no longer be trusted")
     key, subject = ec.generate_private_key(ec.SECP256R1()), _named(name)
     builder = _begun(subject, subject, key.public_key(), now, now + life)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -106,14 +106,14 @@ def new_authority(folder: Path, name: str, life: timedelta, now: datetime, *, fo
 def issue(
     authority: Path, folder: Path, name: str, options: CertificateOptions, now: datetime, *, force: bool = False
 ) -> IssuedFiles:
-    """Sign a certificate, and put it and its new key there. It ends no later than its authority. `NotIssued`."""
+    """Sign a certificate, and write it and its new key. It ends no later than its authority. `NotIssued`."""
     for why in invalid_certificate_options(options):
         raise NotIssued(why)
     signed_by, signing = _loaded(authority)
     if now >= signed_by.not_valid_after_utc:
-        raise NotIssued(f"the authority in {authority} has ended, on {signed_by.not_valid_after_utc:%Y-%m-%d}")
+        raise NotIssued(f"the authority in {authority} expired on {signed_by.not_valid_after_utc:%Y-%m-%d}")
     if name == AUTHORITY:
-        raise NotIssued(f"{name} is what the files of an authority are called; say another --name")
+        raise NotIssued(f"{name} is the file name of authorities; use another --name")
     files = _free(folder, name, force)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named((options.principal or options.hosts[0])[:_COMMON_NAME_MAX])
@@ -157,7 +157,7 @@ def _loaded(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
         hint = f"hint: `holdfast certificate authority --out {folder}` makes one"
         raise NotIssued(f"there is no authority in {folder}: {error.filename}: {error.strerror}\n{hint}") from error
     except (ValueError, TypeError) as error:
-        raise NotIssued(f"what is in {folder} is no authority: {error}") from error
+        raise NotIssued(f"the content of {folder} is no authority: {error}") from error
     if not isinstance(signing, ec.EllipticCurvePrivateKey) or signing.public_key() != certificate.public_key():
         raise NotIssued(f"the key in {folder} is not the one of the certificate beside it")
     return certificate, signing
@@ -179,7 +179,7 @@ def _begun(
 
 
 def _written(files: IssuedFiles, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> IssuedFiles:
-    """The key first: a certificate whose key is not there is of no use to anybody who waits for it."""
+    """Write the key first, since a certificate without its key is useless."""
     pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     try:
         write_private(files.key, key.private_bytes(pem, form, serialization.NoEncryption()).decode())

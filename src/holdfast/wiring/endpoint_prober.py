@@ -1,4 +1,4 @@
-"""Endpoints asked over real sockets: a GET of a path, or only a connection."""
+"""Endpoint probes over real sockets: a GET of a path, or only a connection."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from urllib.parse import quote
 from holdfast.core.region.queries.endpoints import EndpointCheck
 from holdfast.host.ports.endpoint_prober import EndpointProber
 
-#: Of an answer only its first line is read.
+#: Only the first line of an answer is read.
 LINE_BYTES = 4_096
-#: What a path may have beside letters and digits: it comes from people, and must not become a second request.
+#: Characters of a path beside letters and digits. Tenants write paths, which must not become a second request.
 _SAFE = "/%?=&;:@!$'()*+,~-._"
 
 
 class SocketProber(EndpointProber):
-    """Asks from this machine. A connection is used for one question, and closed at once."""
+    """Probes from this machine. A connection is used for one probe, and closed at once."""
 
     async def probe(self, question: EndpointCheck) -> str:
-        """Why it was not answered; empty: it was, over HTTP with anything from 200 to 399."""
+        """Return why the probe failed; empty: it passed, over HTTP with a status from 200 to 399."""
         try:
             reader, writer = await asyncio.open_connection(question.host, question.port, limit=LINE_BYTES)
         except OSError as error:
@@ -47,9 +47,9 @@ def _request(question: EndpointCheck) -> bytes:
 
 
 def _judged(line: bytes) -> str:
-    """What the first line of an answer says: `HTTP/1.1 200 OK`."""
+    """Return why this first line of an answer, such as `HTTP/1.1 200 OK`, fails the probe; empty: it passes."""
     parts = line.split(maxsplit=2)
     if len(parts) < 2 or not parts[0].startswith(b"HTTP/") or not parts[1].isdigit():
-        return "it does not speak HTTP" if line else "the connection was closed without an answer"
+        return "the answer is not HTTP" if line else "the connection was closed without an answer"
     status = int(parts[1])
     return "" if 200 <= status < 400 else f"HTTP {status}"

@@ -1,6 +1,6 @@
-"""What every machine's process at a region is told, and how it begins: servers, proof of who it is, where it is heard.
+"""Options and startup of a process that connects to a region: servers, credentials, and where it serves metrics.
 
-A scheduler and an agent are such machines. What is their own, each says in a wish of its own.
+Schedulers and agents are such processes. Each adds options of its own.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from holdfast.wiring.config.addresses import is_loopback, parse_listen
 from holdfast.wiring.config.credentials import NoToken, TokenCredentials
 from holdfast.wiring.process import StartupError
 
-#: Where its numbers might be told, on this machine.
+#: Suggested address for metrics, on this machine.
 LISTEN = "127.0.0.1:7480"
-#: Whoever collects numbers has little to say, and says it soon.
+#: Limits for scrapers: their requests are small and quick.
 EXPORT_LIMITS = ConnectionLimits(body_bytes=0, head_bytes=8 << 10, request_ms=5_000, idle_ms=75_000, drain_ms=500)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
 
 
 class MachineOptions(Struct, frozen=True):
-    """What such a process is told: its kind and name, where its region's servers are, and what proves who it is."""
+    """The options of such a process: its kind and name, the region's servers, and its credentials."""
 
     kind: str
     servers: tuple[str, ...]
@@ -45,49 +45,49 @@ class MachineOptions(Struct, frozen=True):
     insecure: bool = False
     log_level: str = "info"
     log_form: str = "text"
-    #: Where it tells its numbers; empty: nowhere.
+    #: Where it serves metrics; empty: nowhere.
     listen: str = ""
 
     @property
     def actor(self) -> str:
-        """The principal that it speaks as."""
+        """The principal that it acts as."""
         return f"{self.kind}/{self.name}"
 
     @property
     def tls(self) -> TlsConfig | None:
-        """How it asks."""
+        """The TLS configuration of its requests."""
         if not self.tls_certificate and not self.tls_trust:
             return None
         return TlsConfig(self.tls_certificate, self.tls_key, self.tls_trust)
 
     @property
     def is_guarded(self) -> bool:
-        """Whether those who collect numbers can be asked for a certificate."""
+        """Whether scrapers can be required to show a certificate."""
         return bool(self.tls_certificate and self.tls_key and self.tls_trust)
 
 
 def invalid_machine_options(options: MachineOptions) -> Iterator[str]:
-    """Why it cannot be meant so, each with the way out."""
+    """Yield why these options are rejected, each with a remedy."""
     if not options.servers:
-        yield "no server is named; say --server URL, of a server of the region"
+        yield "no server is given; use --server with the URL of a server of the region"
     for url in options.servers:
         why = address_problem(url)
         if why:
             yield f"server {without_user(url)} {why}"
         elif is_exposed(url) and not options.insecure:
-            yield f"server {url} is elsewhere and plain: the token would travel in the clear; say https, or --insecure"
+            yield f"server {url} is remote, without TLS: the token would travel in the clear; use https or --insecure"
     if not _NAME.fullmatch(options.name):
         yield f"{options.name!r} is no name for {_a(options.kind)}; use small letters, digits, - and ."
     if not options.token_file and not options.tls_certificate:
-        yield f"nothing shows that this is {options.actor}; say --token-file FILE, or --tls-certificate and --tls-key"
+        yield f"there is no credential for {options.actor}; use --token-file FILE, or --tls-certificate and --tls-key"
     if bool(options.tls_certificate) != bool(options.tls_key):
-        yield "--tls-certificate and --tls-key are only good together; say both or none"
+        yield "--tls-certificate and --tls-key are only valid together; use both or none"
     if options.listen and parse_listen(options.listen) is None:
-        yield f"listen {options.listen!r} is no address and port; say {LISTEN}"
+        yield f"listen {options.listen!r} is no address and port; use one such as {LISTEN}"
     elif options.listen and not is_loopback(options.listen) and not options.is_guarded and not options.insecure:
         yield (
-            f"listen {options.listen} can be reached from elsewhere, and whoever asks is told; say --tls-certificate, "
-            "--tls-key and --tls-trust, so that only those with a certificate are, or --insecure"
+            f"listen {options.listen} is reachable from other machines, and is open to all; use --tls-certificate, "
+            "--tls-key and --tls-trust, so that only clients with a certificate can read them, or --insecure"
         )
 
 
@@ -97,15 +97,15 @@ def _a(kind: str) -> str:
 
 @asynccontextmanager
 async def connected(options: MachineOptions, clock: Clock, metrics: Metrics) -> AsyncIterator[HttpTransport]:
-    """A way to its region, and its numbers told meanwhile. `StartupError` when that cannot be."""
+    """Yield a connection to the region, and serve metrics meanwhile. `StartupError` if that is not possible."""
     if options.insecure:
-        why = "other machines are asked and answered without TLS; its token can be read"
+        why = "requests to other machines are sent without TLS; the token can be read on the network"
         Logger(options.kind, actor=options.actor).warning("insecure", why=why)
     transport = HttpTransport(clock, tls=options.tls, insecure=options.insecure)
     try:
         await transport.start()
     except (ssl.SSLError, OSError) as error:
-        raise StartupError(f"the certificates are not good: {error}") from error
+        raise StartupError(f"the certificates are not valid: {error}") from error
     try:
         async with _exports(options, clock, metrics):
             yield transport
@@ -115,7 +115,7 @@ async def connected(options: MachineOptions, clock: Clock, metrics: Metrics) -> 
 
 @asynccontextmanager
 async def _exports(options: MachineOptions, clock: Clock, metrics: Metrics) -> AsyncIterator[None]:
-    """Tell its numbers meanwhile, if it is said where: on this machine to all, else to those with a certificate."""
+    """Serve metrics meanwhile, if an address is set: to all on this machine, else to clients with a certificate."""
     if not options.listen:
         yield
         return
@@ -127,8 +127,8 @@ async def _exports(options: MachineOptions, clock: Clock, metrics: Metrics) -> A
     exports.serve(metrics_handler(metrics))
     try:
         await exports.start()
-    except OSError as error:  # of certificates nobody gets here: with the same ones it asks
-        hint = "hint: another process has it, or it is no address of this machine; say --listen ADDRESS:PORT"
+    except OSError as error:  # certificates were checked already, by the transport
+        hint = "hint: another process uses it, or it is no address of this machine; use --listen ADDRESS:PORT"
         raise StartupError(f"listening on {options.listen}: {error.strerror or error}\n{hint}") from error
     try:
         yield
@@ -137,11 +137,11 @@ async def _exports(options: MachineOptions, clock: Clock, metrics: Metrics) -> A
 
 
 def credentials(options: MachineOptions) -> Callable[[], Pairs]:
-    """What proves who it is, asked for with every request. `StartupError` without it."""
+    """Return the credentials of each request. `StartupError` if there is no token."""
     if not options.token_file:
         return tuple
     try:
         return TokenCredentials(Path(options.token_file).expanduser()).speaking_as(options.actor)
     except NoToken as error:
-        hint = f"hint: `holdfast token create --principal {options.actor} --ttl 90d`, into that file, with mode 0600"
+        hint = f"hint: save there, mode 0600: `holdfast token create --principal {options.actor} --ttl 90d`"
         raise StartupError(f"{error}\n{hint}") from error

@@ -1,11 +1,12 @@
-"""The operator's first token: made by whoever owns the process and its store, which is authority enough.
+"""The operator's first token. The platform server makes it, since the owner of the server and its store has that
+authority.
 
-    file there, token in the log and good ──▶ nothing to do
-    file there, token not in the log      ──▶ put it: an earlier start was cut short
-    no file, or its token is over         ──▶ a new secret into the file, then its hash into the log
+    file exists, token in the log and valid ──▶ nothing to do
+    file exists, token not in the log       ──▶ put the token: an earlier start was interrupted
+    no file, or its token has expired       ──▶ write a new secret to the file, then its hash to the log
 
-The file is written first: cut short in between, the next start puts what the file says. The log holds a hash only, and
-the file is readable by its owner alone. Run beside the platform's leader, at the start of each term.
+The file is written first, so that after an interruption the next start puts its token. The log contains a hash only,
+and only its owner can read the file. It runs as a leader task of the platform, at the start of each term.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from holdfast.host.runtime.telemetry import Logger
 from holdfast.wiring.config.private_files import NotPrivate
 
 RETRY_MS = 500
-#: So much of what was drawn tells its name from others.
+#: Length of the random part of a token's name.
 PART = 8
 
 
 def is_good(state: PlatformState, text: str, principal: str, now: Instant) -> bool:
-    """Whether this token, as it is spoken, is in the log, is the principal's, and may still be used."""
+    """Whether this token is in the log, belongs to the principal, and is still valid."""
     parts = parse_token(text)
     token = state.tokens.get(parts[0]) if parts is not None else None
     if parts is None or token is None:
@@ -51,7 +52,7 @@ def is_good(state: PlatformState, text: str, principal: str, now: Instant) -> bo
 
 
 class OperatorToken:
-    """Keeps the operator's token in a file good. `ledger.beside["bootstrap"] = Bootstrap(...).run`."""
+    """Keeps the operator's token in a file valid. `ledger.leader_tasks["bootstrap"] = OperatorToken(...).run`."""
 
     def __init__(self, file: PrivateFile, draw: DrawSecret, operator: str, life_ms: int) -> None:
         self._file = file
@@ -59,11 +60,11 @@ class OperatorToken:
         self._operator = operator
         self._life_ms = life_ms
         self._logger = Logger("bootstrap", file=str(file), operator=operator)
-        #: Set when there is nothing to wait for any more, whether it worked or not.
+        #: Set when the attempt is finished, whether or not it succeeded.
         self.done = asyncio.Event()
 
     async def run(self, leader: Leader[PlatformState]) -> None:
-        """See to it once, then rest for the remainder of the term: work beside a leader may not end."""
+        """Check the token once, then wait for the end of the term, since a leader task must not end."""
         try:
             await self._see_to_it(leader)
         except (NotPrivate, OSError) as error:
@@ -103,7 +104,7 @@ class OperatorToken:
                 continue
             break
         if isinstance(answer, Refused) and answer.code is not Code.ALREADY:
-            # The log began with another operator, or somebody took the rights away: that is theirs to decide.
+            # The log began with another operator, or the permission was removed: an operator decides that.
             self._logger.warning("bootstrap-token-refused", token=name, code=answer.code.value, why=answer.message)
         else:
             self._logger.info("bootstrap-token", token=name, expires=expires)

@@ -1,7 +1,7 @@
-"""The plugins of a scheduler: those that come with Holdfast first, then what else is installed, by entry point.
+"""The plugins of a scheduler: those of Holdfast first, then other installed ones, by entry point.
 
-A score that cannot be used is named in the log and left out: nodes are ranked without it. A filter that cannot be used
-stops the start: what it was installed to keep out would be let in.
+A score plugin that cannot be used is logged and left out: nodes are ranked without it. A filter plugin that cannot be
+used prevents the start, since the nodes it should exclude would be used.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from holdfast.host.runtime.telemetry import Logger
 from holdfast.wiring.process import StartupError
 
 FILTERS, SCORES = "holdfast.filters", "holdfast.scores"
-#: Where the built-in ones are, which are there whatever an installation says.
+#: The package of built-in plugins, which are present independently of entry points.
 _OWN = "holdfast.core.scheduling."
 
-#: The entry points of a group.
+#: Returns the entry points of a group.
 Points = Callable[[str], Iterable[EntryPoint]]
 
 
 class UnusablePlugin(Exception):
-    """It was loaded, and is no plugin."""
+    """An entry point was loaded, and is not a valid plugin."""
 
 
 def _installed(group: str) -> Iterable[EntryPoint]:
@@ -33,7 +33,7 @@ def _installed(group: str) -> Iterable[EntryPoint]:
 
 
 def plugins(logger: Logger, points: Points = _installed) -> Plugins:
-    """Everything that is installed; `StartupError` when a filter cannot be used."""
+    """Return all installed plugins; `StartupError` if a filter cannot be used."""
     filters = [*BUILT_IN.filters]
     for point in _others(points(FILTERS)):
         try:
@@ -50,7 +50,7 @@ def plugins(logger: Logger, points: Points = _installed) -> Plugins:
 
 
 def _others(points: Iterable[EntryPoint]) -> list[EntryPoint]:
-    """Those of other packages, in the order of their names: which package was installed first says nothing."""
+    """Return those of other packages, sorted by name: the order of installation has no effect."""
     return sorted({one for one in points if not one.value.startswith(_OWN)}, key=lambda one: (one.name, one.value))
 
 
@@ -59,17 +59,17 @@ def _told(point: EntryPoint) -> str:
 
 
 def _made(point: EntryPoint, method: str, taken: list[str]) -> Any:
-    """The plugin of an entry point; raises whatever it raises, or `UnusablePlugin`."""
+    """Return the plugin of an entry point; raises its errors, or `UnusablePlugin`."""
     plugin = point.load()()
     name, version = getattr(plugin, "name", ""), getattr(plugin, "version", "")
     if not isinstance(name, str) or not all(name.partition("/")):
-        raise UnusablePlugin(f"its name is VENDOR/NAME, not {name!r}")
+        raise UnusablePlugin(f"its name must be VENDOR/NAME, not {name!r}")
     if name in taken:
         raise UnusablePlugin(f"{name} is there already")
     if not isinstance(version, str) or not version:
-        raise UnusablePlugin("it has no version: decisions name the versions they were made with")
+        raise UnusablePlugin("it has no version, which decisions record")
     if not callable(getattr(plugin, method, None)):
         raise UnusablePlugin(f"it has no method {method}")
     if method == "passes" and not isinstance(getattr(plugin, "code", None), Code):
-        raise UnusablePlugin("it has no code of the ledger, by which its refusals are told")
+        raise UnusablePlugin("it has no refusal code of the ledger for the nodes it excludes")
     return plugin

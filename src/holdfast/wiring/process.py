@@ -1,4 +1,4 @@
-"""What every process has in common: startup errors, exit codes, signals, status lines, the open-file limit."""
+"""What all processes have in common: startup errors, exit codes, signals, status lines, the open-file limit."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from enum import IntEnum
 
 from holdfast.observe import log_output
 
-#: Enough for every agent of a large region, and for all watches that a server takes.
+#: Enough for every agent of a large region, and for all watches of a server.
 OPEN_FILES_WANTED = 65_536
 
 
 def raise_open_file_limit() -> int:
-    """Raise what this process may have open as far as it is wanted and allowed; how many that is at least."""
+    """Raise the open-file limit up to `OPEN_FILES_WANTED` or the hard limit; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard)
     if soft == resource.RLIM_INFINITY:
@@ -27,7 +27,7 @@ def raise_open_file_limit() -> int:
 
 
 class ExitCode(IntEnum):
-    """How a process of ours ends; only a machine is ever superseded."""
+    """How a process ends; only agents and schedulers are ever superseded."""
 
     ASKED = 0
     CANNOT_START = 1
@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
 
 
 async def until_signalled(run: Callable[[asyncio.Event], Awaitable[ExitCode]]) -> ExitCode:
-    """Run until SIGTERM or SIGINT asks to stop."""
+    """Run until SIGTERM or SIGINT requests a stop."""
     asked = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
@@ -44,9 +44,9 @@ async def until_signalled(run: Callable[[asyncio.Event], Awaitable[ExitCode]]) -
 
 
 def print_machine_status(kind: str, text: str) -> None:
-    """Tell whoever started it."""
+    """Print a status line for the operator."""
     log_output.print_status(f"holdfast {kind}: {text}")
 
 
 class StartupError(Exception):
-    """What keeps the server from starting, and what to do next."""
+    """Why a process cannot start, and what to do next."""

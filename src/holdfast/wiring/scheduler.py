@@ -1,11 +1,11 @@
-"""A scheduler in a process of its own, from what it is told to its exit code.
+"""A standalone scheduler, from its options to its exit code.
 
 | exit code | |
 |---|---|
-| 0 | it was asked to stop, by SIGTERM or SIGINT |
-| 1 | it could not start: the message names what, and what to do next |
-| 3 | it cannot read what the region writes: a newer version is needed |
-| 4 | another scheduler has its name: it must not be started again as long as that one runs |
+| 0 | stopped by SIGTERM or SIGINT |
+| 1 | it could not start: the message names the cause and the next step |
+| 3 | it cannot read the region's log: a newer version is needed |
+| 4 | another scheduler has its name: do not restart it while that one runs |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SCHEDULER = "scheduler"
 
 
 def run(options: MachineOptions) -> int:
-    """Run a scheduler until it is asked to stop or has to; its exit code. Of a wish with nothing wrong."""
+    """Run a scheduler until it is stopped or superseded; return its exit code. The options are valid."""
     log_output.configure_logging(options.log_level, options.log_form)
     gc_tuning.disable_full_collections()
     return int(asyncio.run(until_signalled(lambda asked: run_scheduler(options, SystemClock(), asked))))
@@ -50,20 +50,20 @@ async def run_scheduler(options: MachineOptions, clock: Clock, asked: asyncio.Ev
         print_machine_status(SCHEDULER, f"cannot start: {error}")
         return ExitCode.CANNOT_START
     except Superseded as error:
-        hint = "hint: a name is for one scheduler; say another --name, or stop the other one first"
+        hint = "hint: each scheduler needs its own name; use another --name, or stop the other one first"
         print_machine_status(SCHEDULER, f"stopped: {error}\n{hint}")
         return ExitCode.SUPERSEDED
     except UpgradeNeeded as error:
         print_machine_status(SCHEDULER, f"stopped: {error}\nhint: start a newer version")
         return ExitCode.STOPPED
-    Logger(SCHEDULER, actor=options.actor).info("stopping", why="asked to")
+    Logger(SCHEDULER, actor=options.actor).info("stopping", why="requested")
     return ExitCode.ASKED
 
 
 def build_scheduler(
     sender: SessionConfig, transport: Transport, clock: Clock, plugins: Plugins, metrics: Metrics
 ) -> StandaloneScheduler:
-    """A scheduler apart from its region: what it sees is a mirror, what it says is said in a session."""
+    """Return a standalone scheduler: it reads a mirror of its region, and sends its proposals in a session."""
     session = SessionClient(transport, clock, sender, clock.boot)
     return StandaloneScheduler(session, Mirror(session, transport, clock, metrics), plugins, clock, metrics)
 

@@ -1,13 +1,13 @@
 """One server, from its settings to its exit code.
 
-    store ──▶ whose log? ──▶ ledger, with denials, bootstrap or link beside it ──▶ API ──▶ listen ──▶ run ──▶ ready
-    asked to stop: stop accepting, step down, close the store
+    store ──▶ log owner ──▶ ledger, with its leader tasks ──▶ API ──▶ listen ──▶ run ──▶ ready
+    on a stop: stop accepting, step down, close the store
 
 | exit code | |
 |---|---|
-| 0 | it was asked to stop, by SIGTERM or SIGINT |
-| 1 | it could not start: the message names what, and what to do next |
-| 3 | its ledger stopped it: the store went backwards, is damaged, or newer than this version; somebody has to look |
+| 0 | stopped by SIGTERM or SIGINT |
+| 1 | it could not start: the message names the cause and the next step |
+| 3 | its ledger stopped it: the store went backwards, is damaged, or newer than this version; an operator must act |
 
 Size: everything that a server is put together from, in one place.
 """
@@ -53,11 +53,11 @@ from holdfast.wiring.process import ExitCode, StartupError, raise_open_file_limi
 from holdfast.wiring.server_ports import ServerPorts, ServerTransport, machine_ports
 from holdfast.wiring.storage import ledger_name
 
-INSECURE = "other machines are asked and answered without TLS, where tokens can be read"
+INSECURE = "requests and answers travel without TLS, so tokens can be read on the network"
 
 
 def run(settings: ServerSettings) -> int:
-    """Run a server until it is asked to stop or has to; its exit code. Of settings without contradictions."""
+    """Run a server until it is stopped; return its exit code. The settings are valid."""
     log_output.configure_logging(settings.log_level, settings.log_form)
     raise_open_file_limit()
     return int(asyncio.run(_until_signalled(settings)))
@@ -76,7 +76,7 @@ async def serve(
     asked: asyncio.Event,
     opened: Callable[[Server], None] = lambda _one: None,
 ) -> ExitCode:
-    """Run a server within this loop until `asked` to stop. `opened` is told of it before it runs."""
+    """Run a server within this loop until `asked` to stop. `opened` is called with it before it runs."""
     try:
         async with AsyncExitStack() as stack:
             server = await Server.open(settings, ports, stack)
@@ -91,7 +91,7 @@ async def serve(
 
 
 class Server:
-    """One running server. Made by `open`, which leaves what is to be closed on a stack."""
+    """One running server. `open` creates it, and registers what must be closed on a stack."""
 
     transport: ServerTransport
 
@@ -110,13 +110,13 @@ class Server:
 
     @classmethod
     async def open(cls, settings: ServerSettings, ports: ServerPorts, stack: AsyncExitStack) -> Server:
-        """Open the store, put the server together, and listen. `StartupError` when something is in the way."""
+        """Open the store, put the server together, and listen. `StartupError` if that is not possible."""
         store = await ports.store()
         stack.push_async_callback(store.close)
         await storage.check_log_owner(settings, store)
         server = cls(settings, ports, store)
         if settings.store == "memory:":
-            server.logger.warning("store-in-memory", why="everything is gone when this process ends")
+            server.logger.warning("store-in-memory", why="all data is lost when this process ends")
         if settings.insecure:
             server.logger.warning("insecure", why=INSECURE)
         await server._put_together(stack)
@@ -152,9 +152,9 @@ class Server:
         try:
             await transport.start()
         except ssl.SSLError as error:
-            raise StartupError(f"the certificates are not good: {error}\nhint: {settings.tls_certificate}") from error
+            raise StartupError(f"the certificates are not valid: {error}\nhint: {settings.tls_certificate}") from error
         except OSError as error:
-            hint = "hint: another process has it, or it is no address of this machine; say --listen ADDRESS:PORT"
+            hint = "hint: another process uses it, or it is no address of this machine; use --listen ADDRESS:PORT"
             raise StartupError(f"listening on {settings.listen}: {error.strerror or error}\n{hint}") from error
 
     def _be_platform(self) -> None:
@@ -182,12 +182,12 @@ class Server:
         self.decisions = DecisionIndex(ledger, kept, IndexRetention(settings.retention, settings.decisions_bytes))
 
     async def run(self, asked: asyncio.Event) -> ExitCode:
-        """Serve until asked to stop. Raises what the ledger was stopped by."""
+        """Serve until a stop is requested. Raises the error that stopped the ledger."""
         ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
         def give_up(name: str, error: BaseException) -> None:
             if not ended.done():
-                ended.set_exception(Stopped(f"{name} failed again and again: {error!r}"))
+                ended.set_exception(Stopped(f"{name} failed repeatedly: {error!r}"))
 
         beside = Supervisor(self.clock, self.ledger.metrics, self.logger, on_give_up=give_up)
         beside.start("api", self.api.run)
@@ -203,19 +203,19 @@ class Server:
             done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             for one in done - {stop}:
                 _must_not_have_failed(one)
-            self.logger.info("stopping", why="asked to")
+            self.logger.info("stopping", why="requested")
             return ExitCode.ASKED
         finally:
             self.ports.ready(None)
             await beside.stop()
-            await self.transport.close()  # nothing new comes in while this server steps down
+            await self.transport.close()  # no new requests arrive while this server steps down
             for one in waited:
                 one.cancel()
             await asyncio.gather(*waited, return_exceptions=True)
 
     async def _get_ready(self) -> None:
-        """Say so, once reads are served and a platform's operator has a token."""
-        # Where no other server can lead, one that follows is only about to lead.
+        """Report ready, once reads are served and a platform's operator has a token."""
+        # If no other server can use the store, a follower is about to lead, so only a leader is ready.
         roles = (Role.LEADING, Role.FOLLOWING) if self.ledger.store.shared else (Role.LEADING,)
         await self.ledger.begun(*roles)
         if self.bootstrap is not None and self.ledger.role is Role.LEADING:
@@ -229,16 +229,16 @@ class Server:
 
 
 def _warnings(settings: ServerSettings, trouble: str) -> list[str]:
-    """What is to be looked at of this server, and not of its ledger."""
-    said = [f"{settings.name} was told to be insecure: {INSECURE}"] if settings.insecure else []
+    """Return warnings about this server, as opposed to its ledger."""
+    said = [f"{settings.name} runs with --insecure: {INSECURE}"] if settings.insecure else []
     return [*said, *([f"{settings.name}: {trouble}"] if trouble else [])]
 
 
 def _must_not_have_failed(one: asyncio.Future[Any]) -> None:
-    """Raise what stopped the server; a mistake of ours stops it, too."""
+    """Raise the error that stopped the server; an internal error stops it, too."""
     error = one.exception()
     if error is not None and not isinstance(error, Stopped | UpgradeNeeded):
         raise Stopped(
-            f"{error!r}, a fault of ours, which was logged\nhint: start it again; please report it"
+            f"{error!r}, an internal error, which was logged\nhint: start the server again; please report the error"
         ) from error
     one.result()

@@ -15,14 +15,14 @@ from holdfast.wiring.config.credentials import NoToken, TokenCredentials
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.process import StartupError, raise_open_file_limit
 
-#: Files that a server opens for itself, with its connections to others.
+#: Files that a server opens for itself, including its connections to others.
 RESERVED_FILES = 512
-#: What a request has around its body: the carrier bears that much more than the API takes.
+#: Overhead of a request around its body: the transport accepts that much more than the API.
 REQUEST_OVERHEAD_BYTES = 64 << 10
 
 
 def transport(settings: ServerSettings, clock: Clock) -> HttpTransport:
-    """The way to others, not started."""
+    """Return the server's transport, not started."""
     most = ConnectionCaps(
         min(settings.connections, max(RESERVED_FILES, raise_open_file_limit() - RESERVED_FILES)),
         settings.caller_connections,
@@ -33,7 +33,7 @@ def transport(settings: ServerSettings, clock: Clock) -> HttpTransport:
 
 
 def limits(settings: ServerSettings) -> ServerLimits:
-    """What the API may take on."""
+    """Return the limits of the API."""
     return ServerLimits(
         body_bytes=settings.body_bytes,
         batch_items=settings.batch_items,
@@ -48,12 +48,12 @@ def limits(settings: ServerSettings) -> ServerLimits:
 
 
 def credentials(settings: ServerSettings) -> TokenCredentials:
-    """What a region shows to its platform."""
+    """Return a region's credentials for its platform."""
     try:
         return TokenCredentials(Path(settings.token_file))
     except NoToken as error:
         made = f"`holdfast token create --principal region/{settings.region} --ttl 90d`"
-        hint = f"hint: {made}, into that file, with mode 0600"
+        hint = f"hint: save the output of {made} there, mode 0600"
         raise StartupError(f"{error}\n{hint}") from error
 
 
@@ -62,5 +62,5 @@ def _tls(settings: ServerSettings) -> TlsConfig | None:
         return None
     for path in (settings.tls_certificate, settings.tls_key, settings.tls_trust):
         if path and not os.access(path, os.R_OK):
-            raise StartupError(f"{path} cannot be read\nhint: `holdfast server --show-settings` shows who named it")
+            raise StartupError(f"{path} cannot be read\nhint: `holdfast server --show-settings` shows where it is set")
     return TlsConfig(settings.tls_certificate, settings.tls_key, settings.tls_trust, settings.tls_require_clients)

@@ -1,7 +1,7 @@
-"""What one server has of the machine it runs on: everything that it cannot make itself, in one record.
+"""A server's access to its machine, in one record.
 
-A server is put together in one place (`server`) and by nobody else. Where it runs is said here: `machine_ports` has
-files, sockets, threads and the machine's chance; the simulator has others, and the same server.
+Only `server` puts a server together. `machine_ports` gives it files, sockets, threads and the machine's randomness; the
+simulator gives the same server its own ports.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from holdfast.wiring.endpoint_prober import SocketProber
 from holdfast.wiring.plugins import plugins
 
 READY = "ready.json"
-#: So many keys of a controller are under way at a time: what they send goes into one batch of the log.
+#: A controller processes this many keys at a time, so that their commands share one batch of the log.
 CONTROLLER_OPTIONS = ControllerOptions(queue=QueueOptions(per_second=5_000, burst=5_000), workers=64)
 
 
 class ServerTransport(Transport, Protocol):
-    """A way to others that is opened and closed."""
+    """A transport that is opened and closed."""
 
     async def start(self) -> None:
-        """Listen. `OSError` when that cannot be, `ssl.SSLError` when the certificates are not good."""
+        """Listen. `OSError` if that fails, `ssl.SSLError` if the certificates are not valid."""
 
     async def close(self) -> None:
-        """Answer nobody any more. To be called as often as anybody likes."""
+        """Stop answering. It may be called repeatedly."""
 
     def last_error(self) -> str:
-        """What is wrong with it, or will be soon; empty: nothing."""
+        """Return what is wrong with the transport, or soon will be; empty: nothing."""
 
 
 class ServerPorts(Struct, frozen=True, kw_only=True):
-    """Of one server. What is called is called once in each life, and may raise `CannotStart`."""
+    """The ports of one server. Each function is called once per server, and may raise `StartupError`."""
 
     clock: Clock
     store: Callable[[], Awaitable[Store]]
     transport: Callable[[], ServerTransport]
-    #: What a region shows to its platform with every request.
+    #: A region's credentials for each request to its platform.
     proof: Callable[[], Callable[[], Pairs]]
     asker: EndpointProber
     plugins: Callable[[Logger], Plugins]
@@ -69,11 +69,11 @@ class ServerPorts(Struct, frozen=True, kw_only=True):
     audit: Callable[[], AuditStore]
     own_token: PrivateFile
     operator_token: PrivateFile
-    #: Chance: a part of a name that nothing else has, and a secret.
+    #: Randomness: a unique part of a name, and a secret.
     draw: DrawSecret
-    #: Told what it is once it is ready, and None when that is over.
+    #: Called with the content of the ready file once the server is ready, and with None at its end.
     ready: Callable[[dict[str, Any] | None], None]
-    #: Told the last word of a server that cannot start or has to stop.
+    #: Called with the last message of a server that cannot start or has to stop.
     say: Callable[[str], None]
     snapshot_policy: SnapshotPolicy
     limits: ServerLimits
@@ -84,7 +84,7 @@ class ServerPorts(Struct, frozen=True, kw_only=True):
 
 
 def machine_ports(settings: ServerSettings, clock: Clock) -> ServerPorts:
-    """Those of a server on this machine."""
+    """Return the ports of a server on this machine."""
     data = Path(settings.data)
 
     def proof() -> Callable[[], Pairs]:
@@ -110,7 +110,7 @@ def machine_ports(settings: ServerSettings, clock: Clock) -> ServerPorts:
 
 
 def _tell(file: Path, said: dict[str, Any] | None) -> None:
-    """Tell whoever waits for this server, in a file of its folder; or that there is none any more."""
+    """Write the ready file in the server's folder, or remove it."""
     if said is None:
         file.unlink(missing_ok=True)
     else:

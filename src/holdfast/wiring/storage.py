@@ -1,7 +1,7 @@
 """Opens a server's store in its data folder, and checks whose log it holds.
 
-A store that holds the log of another ledger is neither led nor followed: a server set up as `us-east` on a copy of
-`eu-central`'s folder would act for the wrong region.
+A server does not use the log of another ledger: a server set up as `us-east` on a copy of `eu-central`'s folder would
+act for the wrong region.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from holdfast.wiring.process import StartupError
 
 
 async def log_owner(store: Store) -> str:
-    """Whose log is in the store: `platform`, `region/NAME`; empty when there is none yet, or nothing readable says it.
+    """Return whose log is in the store: `platform`, `region/NAME`; empty if it is empty or unreadable.
 
-    A snapshot says it in its manifest, and before there is one the log's first batch does. Loading says what is wrong
-    with what cannot be read here.
+    A snapshot states it in its manifest, the log in its first batch. Loading the ledger reports unreadable parts.
     """
     for _, raw in await store.manifests():
         try:
@@ -39,7 +38,7 @@ async def log_owner(store: Store) -> str:
         return ""
     first = (await store.read(1, 1))[0]
     try:
-        # Every ledger's reader knows the events that begin a log.
+        # The readers of both ledgers decode the events that begin a log.
         events: list[Any] = [
             event for record in REGION.batches.read(first.raw, b"", first.digest).records for event in record.events
         ]
@@ -49,7 +48,7 @@ async def log_owner(store: Store) -> str:
 
 
 async def record_folder(folder: Path) -> Recording:
-    """The real ledger in a folder, which says itself whose it is. `StoreError` and what `record` raises."""
+    """Record the ledger in a folder; its log states whose it is. Raises `StoreError` and the errors of `record`."""
     store = await SqliteStore.open(folder, ballast_bytes=0)
     try:
         name = await ledger_name_in(store)
@@ -59,22 +58,22 @@ async def record_folder(folder: Path) -> Recording:
 
 
 def ledger_name(settings: ServerSettings) -> str:
-    """Whose ledger it is, as its log says it."""
+    """Return whose ledger it is, as the log states it."""
     return "platform" if settings.role == "platform" else f"region/{settings.region}"
 
 
 def data_folder(settings: ServerSettings) -> Path:
-    """The server's folder."""
+    """Return the server's folder, created if it is missing."""
     data = Path(settings.data)
     try:
         make_folder(data)
     except OSError as error:
-        raise StartupError(f"the data folder {data}: {error.strerror}\nhint: say --data FOLDER") from error
+        raise StartupError(f"the data folder {data}: {error.strerror}\nhint: use another --data FOLDER") from error
     return data
 
 
 async def open_server_store(settings: ServerSettings) -> Store:
-    """The server's store, and its folder without the ready file of an earlier life: nobody else has the store open."""
+    """Open the server's store, and remove the ready file of an earlier process."""
     data = data_folder(settings)
     try:
         store = await open_store(settings.store, data)
@@ -87,7 +86,7 @@ async def open_server_store(settings: ServerSettings) -> Store:
 
 
 async def check_log_owner(settings: ServerSettings, store: Store) -> None:
-    """`StartupError` when the store holds the log of another ledger."""
+    """Raise `StartupError` if the store holds the log of another ledger."""
     try:
         found, ours = await log_owner(store), ledger_name(settings)
     except StoreCorrupt:

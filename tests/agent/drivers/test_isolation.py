@@ -118,7 +118,7 @@ def test_an_agent_of_one_tenant_takes_no_other() -> None:
         (EVERYTHING, False, []),
         (EVERYTHING, True, []),
         (ONE_USER, False, ["the agent is not root"]),
-        (ONE_USER, True, ["the agent is not root", "tenants run as one user here"]),
+        (ONE_USER, True, ["the agent is not root", "all tenants run as the agent's user"]),
     ],
 )
 def test_an_agent_warns_at_its_start_of_each_thing_that_it_does_not_enforce(

@@ -288,7 +288,7 @@ async def test_nothing_begins_for_a_process_that_ends(yard: ProcessFolder) -> No
         await driver.start(work)
         await until_true(lambda: "deaf" in yard.log())
         await driver.stop(*BINDING, 60_000)
-        with pytest.raises(CannotStart, match="its process ends"):
+        with pytest.raises(CannotStart, match="its process is ending"):
             await driver.exec(work, ("true",), LIMIT_MS)
         await driver.stop(*BINDING, 0)
         await until(driver, RunState.ENDED)
@@ -302,7 +302,7 @@ async def test_too_many_probes_at_a_time_are_refused_and_the_others_answered(yar
         many = [driver.exec(work, sh("sleep 0.5; exit 3"), LIMIT_MS) for _ in range(20)]
         answers = await asyncio.gather(*many, return_exceptions=True)
         assert [one for one in answers if one == 3] == [3] * 16
-        assert {str(one) for one in answers if one != 3} == {"driver: too many commands run for it already"}
+        assert {str(one) for one in answers if one != 3} == {"driver: too many commands run beside it already"}
         assert await driver.exec(work, ("true",), LIMIT_MS) == 0
 
 

@@ -33,7 +33,7 @@ def test_a_folder_that_was_copied_to_another_host_is_told_apart(tmp_path: Path) 
 @pytest.mark.parametrize("text", ["", "a b", "x" * 65])
 def test_an_id_that_cannot_be_read_is_no_new_one(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
-    with pytest.raises(ValueError, match="does not say which machine this is"):
+    with pytest.raises(ValueError, match="holds no valid machine id"):
         machine_of(tmp_path)
 
 

@@ -94,7 +94,7 @@ def session() -> Iterator[requests.Session]:
 
 numbers = count()
 #: A text can be a number that is too large, which no pattern says.
-BEYOND = "expected no more than 63 bits"
+BEYOND = "expected a number of at most 63 bits"
 
 
 def possible(case: Asked, known: bool) -> Asked:

@@ -76,7 +76,7 @@ def test_each_region_and_template_shows_what_its_region_said_last() -> None:
     assert [one["failing"] for one in rows] == [
         [{"code": "exit", "count": 1, "node": "n1", "detail": "exit code 3"}], [], [],
     ]  # fmt: skip
-    assert all(one["heard"] for one in rows)
+    assert all(one["reportedAt"] for one in rows)
 
 
 def test_what_waits_is_shown_even_where_nothing_is_assigned_any_more() -> None:
@@ -108,7 +108,7 @@ def test_a_region_shows_its_summary_and_when_it_told_it() -> None:
     (nodes,) = summary["nodes"]
     assert (nodes["pool"], nodes["labels"], nodes["count"]) == ("small", {"disk": "ssd"}, 2)
     assert (nodes["free"], nodes["largest"]) == ({"cpu": "500m"}, [{"cpu": 8, "memory": "16Gi"}])
-    assert summary["troubles"][0]["message"] == "n7"
+    assert summary["issues"][0]["message"] == "n7"
 
 
 def test_what_single_tenants_are_charged_is_not_shown_to_all_who_see_the_region() -> None:

@@ -75,18 +75,18 @@ def test_nothing_is_said_against_what_only_a_server_can_judge(obj: Any) -> None:
         (a_workload(replicas=100_001), "/spec/replicas", "a workload has at most 100000 replicas"),
         (a_workload(template=Template(gpus=1)), "/spec/template/need", "need.gpu must be gpus times gpuMilli"),
         (a_workload(template=Template(need=Resources(-1))), "/spec/template/need", "need: cpu is -1"),
-        (a_workload(template=Template(spread=(Spread(key="node"),))), "/spec/template/spread", "spread is over zone"),
+        (a_workload(template=Template(spread=(Spread(key="node"),))), "/spec/template/spread", "spread needs zone"),
         (a_workload(placement=Placement(weights=(("eu", -1),))), "/spec/placement/weights", "weights"),
         (
             a_workload(template=Template(ports=1, readiness=Probe(http=HttpProbe(path="health")))),
             "/spec/template/readiness/http/path",
             "readiness.http.path begins",
         ),
-        (a_workload(template=Template(liveness=Probe())), "/spec/template/liveness", "liveness asks in one way"),
+        (a_workload(template=Template(liveness=Probe())), "/spec/template/liveness", "liveness needs exactly one of"),
         (
             a_workload(template=Template(secrets=(("A", "x"),))),
             "/spec/template/secrets/A",
-            "secrets.A says where",
+            "secrets.A needs the source",
         ),
         (
             a_workload(exclusive=True, failover=FailoverMode.ACKNOWLEDGED, template=Template(grace=10_001)),

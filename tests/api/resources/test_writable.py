@@ -126,7 +126,7 @@ def test_a_status_that_nobody_understands_is_passed_over() -> None:
         (document(apiVersion=None), "/apiVersion", "apiVersion is missing", "holdfast/v1"),
         (document(kind="Wrokload"), "/kind", "expected a kind", "did you mean Workload?"),
         (document(kind=None), "/kind", "kind is missing", "one of Tenant"),
-        (document(kind="Replica"), "/kind", "a Replica is not written by people", "one of Tenant"),
+        (document(kind="Replica"), "/kind", "a Replica cannot be written", "one of Tenant"),
         (document(kind=7), "/kind", "expected a kind", "one of Tenant"),
         (document(specs={}), "/specs", "there is no field 'specs'", "did you mean spec?"),
         (document(metadata=[]), "/metadata", "expected a map", ""),

@@ -144,7 +144,7 @@ def test_amounts_are_shown_in_the_units_of_people() -> None:
         ({"cpu": True}, "/cpu", "expected an amount such as 500m, 2 or 0.5, got true", ""),
         ({"cpu": 0.0005}, "/cpu", "expected an amount such as 500m, 2 or 0.5, got the number 0.0005", ""),
         ({"licenses": 1.0}, "/licenses", "expected a whole number, got the number 1.0", ""),
-        ({"memory": "9999999999999999999Ti"}, "/memory", "expected no more than 63 bits", ""),
+        ({"memory": "9999999999999999999Ti"}, "/memory", "expected a number of at most 63 bits", ""),
         ([], "", "expected a map of resources, got a list", "such as"),
     ],
 )

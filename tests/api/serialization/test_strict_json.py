@@ -18,8 +18,8 @@ from tests.api.serialization.strategies import JSON
     ("raw", "message"),
     [
         (b"", "not JSON: Expecting value in line 1, column 1"),
-        (b'{"a": 1,\n"a": 2}', "'a' comes twice in one map"),
-        (b'{"a": NaN}', "not JSON: NaN is no number"),
+        (b'{"a": 1,\n"a": 2}', "'a' appears twice in one map"),
+        (b'{"a": NaN}', "not JSON: NaN is not a number"),
         (b"\xff", "not UTF-8 at byte 0"),
         (b"[" * 100_000, "nested too deep"),
         (b"9" * 5_000, "not JSON"),

@@ -86,11 +86,11 @@ def test_plain_text_stays_text_unless_it_is_a_number_true_false_or_null() -> Non
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("a: 1\nb: 2\na: 3\n", 1, "'a' comes twice, in lines 1 and 3"),
+        ("a: 1\nb: 2\na: 3\n", 1, "'a' appears twice, in lines 1 and 3"),
         ("x: 1\n1: 2\n", 1, "expected text as a key, got the number 1"),
         ("x: 1\ny: !thing 2\n", 2, "'2' is not read as !thing"),
         ("x: !!python/object/apply:os.system [ls]\n", 1, "the tag tag:yaml.org,2002:python"),
-        ('{"a": "\\ud83d\\ude00", "b": 1, "b": 2}', 1, "'b' comes twice"),
+        ('{"a": "\\ud83d\\ude00", "b": 1, "b": 2}', 1, "'b' appears twice"),
     ],
 )
 def test_what_is_no_plain_value_is_a_fault_of_its_document(text: str, line: int, message: str) -> None:
@@ -102,7 +102,7 @@ def test_what_is_no_plain_value_is_a_fault_of_its_document(text: str, line: int,
 
 def test_a_fault_of_a_list_itself_is_not_lost() -> None:
     found = load_documents("kind: List\nitems: []\nitems: [{a: 1}]\n", "f")
-    assert [fault.message for one in found for fault in one.faults] == ["'items' comes twice, in lines 2 and 3"]
+    assert [fault.message for one in found for fault in one.faults] == ["'items' appears twice, in lines 2 and 3"]
 
 
 def test_an_alias_stands_for_a_value_of_its_own() -> None:
@@ -121,8 +121,8 @@ LAUGHS = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
     ("text", "message"),
     [
         (LAUGHS, "values"),
-        ("&a [*a]", "stands for nothing"),
-        ("a: *b", "stands for nothing"),
+        ("&a [*a]", "refers to no earlier anchor"),
+        ("a: *b", "refers to no earlier anchor"),
         ("[" * 100_000, "nested deeper"),
         ("{a: " * 100_000, "nested deeper"),
         ("- " * 100_000, "nested deeper"),

@@ -246,7 +246,7 @@ def test_what_is_meant_for_one_region_is_not_done_in_another_that_is_at_its_addr
         await a_node(other, "n1")
         changed = await world.ask("PUT", "/v1/in/eu/nodes/n1", {"spec": {"cordoned": True}})
         assert (changed.status, changed.json["code"]) == (502, "region-unreachable"), changed
-        assert "does not take this server's word" in changed.json["detail"]
+        assert "rejects this server's signature" in changed.json["detail"]
         assert (await world.ask("GET", "/v1/in/eu/nodes")).status == 502
         (node,) = other.state.nodes.values()
         assert not node.cordoned
@@ -435,7 +435,7 @@ def test_a_server_whose_word_is_not_taken_says_so_and_blames_nobody_else() -> No
         platform.api.ctx.own = lambda: replace(own, secret=secret_of("another"))
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, refused.json["code"]) == (502, "region-unreachable")
-        assert "does not take this server's word: no server that is known here" in refused.json["detail"]
+        assert "rejects this server's signature: no known server" in refused.json["detail"]
         platform.api.ctx.own = lambda: None
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, refused.json["code"]) == (502, "region-unreachable")

@@ -121,7 +121,7 @@ def test_status_warns_of_a_region_that_claims_a_place_which_nobody_has_signed_an
         refused = await world.ask("GET", where, token="region-eu")
         assert (refused.status, refused.json["code"]) == (409, "diverged")
         (warning,) = (await world.ask("GET", "/v1/status")).json["warnings"]
-        assert f"region eu asks for what follows {log_id}:1:999999" in warning
+        assert f"region eu requests what follows {log_id}:1:999999" in warning
         await world.principal(platform, "person/late")
         assert platform.ledger.role is Role.LEADING
 
@@ -147,13 +147,13 @@ def test_nothing_is_sent_to_an_address_that_only_the_region_has_told() -> None:
         assert shown["status"]["address"] == "https://elsewhere"
         status = (await world.ask("GET", "/v1/status")).json
         assert status["warnings"] == [
-            "region eu reports the address https://elsewhere, and its spec has none: nothing is sent there"
+            "region eu reports the address https://elsewhere, but its spec has none: nothing is sent there"
         ]
         await world.ask("PUT", "/v1/regions/eu", a_region_at("https://r-eu"))
         await world.ask("GET", "/v1/in/eu/nodes")
         status = (await world.ask("GET", "/v1/status")).json
         assert status["warnings"] == [
-            "region eu reports the address https://elsewhere, and its spec says https://r-eu: requests go to the latter"
+            "region eu reports the address https://elsewhere, but its spec has https://r-eu: requests go to the latter"
         ]
         (told,) = status["regions"]
         assert (told["address"], told["reportedAddress"]) == ("https://r-eu", "https://elsewhere")
@@ -189,7 +189,7 @@ def test_the_platform_reaches_a_region_through_the_address_in_its_spec() -> None
         dark = await world.ask("GET", "/v1/in/eu/nodes")
         assert dark.status == 502
         assert dark.json["code"] == "region-unreachable"
-        assert "last heard at" in dark.json["detail"] or "never heard" in dark.json["detail"]
+        assert "last contact at" in dark.json["detail"] or "no contact yet" in dark.json["detail"]
         assert (await world.ask("GET", "/v1/in/nowhere/nodes")).status == 404
 
     in_world(story)
@@ -269,7 +269,7 @@ def test_status_warns_of_nodes_on_which_tenants_share_a_user_and_tokens_can_be_r
         found = (await world.ask("GET", "/v1/status", to=region.name)).json
         of_nodes = [said for said in found["warnings"] if not said.startswith("token ")]
         assert of_nodes == [
-            "what runs could read the token of its agent on 2 nodes: n1, n2", "tenants share a user on 1 nodes: n1",
+            "replicas can read the token of the agent on 2 nodes: n1, n2", "tenants share a user on 1 nodes: n1",
         ]  # fmt: skip
         told = (await world.ask("GET", "/v1/nodes/n1", to=region.name)).json["status"]
         assert {one["type"]: one["reason"] for one in told["conditions"] if one["status"] == "false"} == {
@@ -295,7 +295,7 @@ def test_a_region_that_hangs_is_told_as_unreachable_since_when() -> None:
         hanging.serve(never)
         read = await world.ask("GET", "/v1/in/eu/nodes", holdfast_timeout_ms="2000")
         assert (read.status, read.json["code"]) == (502, "region-unreachable")
-        assert "last heard at" in read.json["detail"]
+        assert "last contact at" in read.json["detail"]
         write = await world.ask("PUT", "/v1/in/eu/nodes/n1", {}, holdfast_timeout_ms="2000")
         assert (write.status, write.json["code"]) == (503, "outcome-unknown")
         await hanging.close()

@@ -86,8 +86,8 @@ def test_status_warns_of_tokens_that_are_good_for_more_than_one_machine() -> Non
         stray = msgspec.structs.replace(world._token("stray", "agent/n9").spec, any=True)
         await part.submit(OPERATOR, p.Put(Token(meta=Meta(name="stray"), spec=stray)), key="stray")
         assert (await world.ask("GET", "/v1/status")).json["warnings"] == [
-            "token agents speaks for every agent: make one for each, and revoke it",
-            "token stray speaks for agent/n9 in every region: name one in the principal's scope",
+            "token agents is valid for every agent: create one for each, then revoke it",
+            "token stray is valid for agent/n9 in every region: set one in its scope",
         ]
         for name in ("agents", "stray"):
             stored = part.state.tokens[name]
@@ -106,7 +106,7 @@ def test_status_warns_of_a_token_of_every_region_from_before_there_could_be_none
     assert token_warnings(bench.state, bench.at) == []
     bench.state.tokens.put("old", msgspec.structs.replace(stored, spec=spec))
     assert token_warnings(bench.state, bench.at) == [
-        "token old speaks for every region: make one for each, and revoke it"
+        "token old is valid for every region: create one for each, then revoke it"
     ]
 
 

@@ -285,6 +285,19 @@ def test_a_refusal_that_would_name_another_tenant_says_its_code_alone() -> None:
     in_world(story)
 
 
+def test_a_plugin_named_like_a_field_of_nodes_is_shown_to_a_tenant_with_its_version_and_score() -> None:
+    async def story(world: World) -> None:
+        from holdfast.api.server.redaction import Redaction
+
+        (_, platform), _ = await both(world)
+        request = world.request("GET", "/v1/whoami", token="shop")
+        redaction = Redaction(platform.api.ctx.callers.of(platform.state, request), platform.state)  # type: ignore[arg-type]
+        decision = {"plugins": {"taints": "1", "packing": "2"}, "candidates": [{"parts": {"taints": 5}}]}
+        assert redaction.cleared(decision) == decision
+
+    in_world(story)
+
+
 def test_what_a_tenant_has_sent_itself_is_shown_as_it_was_sent() -> None:
     async def story(world: World) -> None:
         await both(world)
@@ -346,7 +359,7 @@ def test_what_is_degraded_is_told_without_the_names_of_others(token: str) -> Non
             return 1_000
 
         def degraded_reason(self) -> str:
-            return f"this region refused what was shipped: quota/{MARK} is contradictory"
+            return f"this region refused a shipment: quota/{MARK} is contradictory"
 
     async def story(world: World) -> None:
         _, (_, region) = await both(world)

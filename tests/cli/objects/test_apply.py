@@ -84,14 +84,14 @@ def test_the_tenant_of_the_context_is_meant_where_none_is_named(holdfast: Comman
     assert holdfast("apply", "-f", file, "--tenant", "bank").stdout == "workload/bank/web created\n"
     done = holdfast("apply", "-f", file)
     assert done.exit_code == 2
-    assert "web.yaml:1: workload/web: which tenant's?" in done.stderr
+    assert "web.yaml:1: workload/web: no tenant given" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["apply", "diff"])
 def test_a_region_is_not_named_for_what_the_platform_keeps(command: str, holdfast: CommandLine) -> None:
     done = holdfast(command, "-f", holdfast.write("web.yaml", WEB), "--region", "eu")
     assert (done.exit_code, holdfast.platform.asked) == (2, [])
-    assert "web.yaml:1: --region eu: workload/shop/web is kept by the platform" in done.stderr
+    assert "web.yaml:1: --region eu: workload/shop/web is stored by the platform" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_file_that_is_not_there_is_wrong_usage(words: list[str], holdfast: Com
 def test_nothing_at_all_is_no_success(command: str, holdfast: CommandLine) -> None:
     """A pipe whose first half failed brings nothing."""
     done = holdfast(command, "-f", "-", stdin="# only a remark\n")
-    assert (done.exit_code, done.stdout, done.stderr) == (2, "", "error: there is no document in stdin\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", "error: no document in stdin\n")
 
 
 @pytest.mark.parametrize(("code", "said"), [("priority", "holdfast get tenants"), ("contradictory", "schema workload")])
@@ -257,7 +257,7 @@ def test_objects_are_removed_by_name(shop: CommandLine) -> None:
 def test_what_is_not_there_ends_with_1_unless_that_is_fine(shop: CommandLine) -> None:
     done = shop("delete", "workload/shop/none")
     assert done.exit_code == 1
-    assert "hint: `holdfast get workloads --tenant shop` shows which there are" in done.stderr
+    assert "hint: `holdfast get workloads --tenant shop` lists them" in done.stderr
     assert shop("delete", "workload/shop/none", "--ignore-not-found").exit_code == 0
 
 
@@ -271,7 +271,7 @@ def test_an_object_that_is_held_is_told_to_be_deleting(shop: CommandLine) -> Non
 def test_several_objects_are_removed_only_by_somebody_who_says_so(shop: CommandLine) -> None:
     done = shop("delete", "workloads", "shop/web", "shop/mail")
     assert done.exit_code == 2
-    assert "hint: say so with --yes" in done.stderr
+    assert "hint: confirm with --yes" in done.stderr
     assert len(shop.platform.objects) == 3
     assert shop("delete", "workloads", "shop/web", "shop/mail", "--yes").exit_code == 0
 
@@ -286,7 +286,7 @@ def test_the_objects_of_a_file_go_in_the_other_order(holdfast: CommandLine) -> N
 def test_waiting_for_the_end_watches_until_it_is_gone(shop: CommandLine) -> None:
     done = shop("delete", "workload", "shop/web", "--wait")
     assert done.exit_code == 0
-    assert "workload/shop/web is gone" in done.stderr
+    assert "workload/shop/web was deleted" in done.stderr
 
 
 def test_what_was_not_removed_is_not_waited_for(shop: CommandLine) -> None:
@@ -294,7 +294,7 @@ def test_what_was_not_removed_is_not_waited_for(shop: CommandLine) -> None:
     done = shop("delete", "workloads", "shop/web", "shop/mail", "--yes", "--wait")
     assert done.exit_code == 1
     assert done.stdout == "workload/shop/mail deleted\n"
-    assert "workload/shop/mail is gone" in done.stderr
+    assert "workload/shop/mail was deleted" in done.stderr
     assert "within" not in done.stderr
 
 

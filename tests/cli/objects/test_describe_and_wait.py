@@ -73,8 +73,8 @@ def test_what_may_not_be_seen_does_not_keep_back_the_rest(shop: CommandLine) -> 
     shop.platform.answers["GET", "/v1/assignments"] = problem(403, "no-right", "read is needed")
     done = shop("describe", "workload", "shop/web")
     assert done.exit_code == 0
-    assert "its assignments are not shown: read is needed" in done.stderr
-    assert done.stdout.endswith("Next\n  nothing to do\n")
+    assert "its assignments are missing here: read is needed" in done.stderr
+    assert done.stdout.endswith("Next\n  no action needed\n")
 
 
 def test_there_is_nothing_to_do_about_what_is_as_desired(shop: CommandLine) -> None:
@@ -101,6 +101,35 @@ def test_a_description_is_of_one_object(shop: CommandLine) -> None:
 
 def test_there_is_advice_for_every_reason_for_which_something_can_be_wrong() -> None:
     assert {reason.value for reason in ConditionReason} - set(CONDITION_HINTS) == {"as-desired"}
+
+
+PROGRESSING = {"type": "Updated", "status": "false", "reason": "progressing", "observedGeneration": 1}
+CRASHED = {"type": "Healthy", "status": "false", "reason": "crashed", "observedGeneration": 1}
+
+
+def test_progress_is_awaited_by_its_condition_unless_another_one_is_in_the_way(shop: CommandLine) -> None:
+    with_conditions(shop, "web", PROGRESSING)
+    hint = "`holdfast wait workload shop/web --for=condition=Updated`"
+    assert hint in shop("describe", "wl/shop/web").stdout
+    with_conditions(shop, "web", CRASHED, PROGRESSING)
+    done = shop("describe", "wl/shop/web")
+    assert hint not in done.stdout
+    assert "holdfast get replicas --region REGION" in done.stdout
+
+
+def test_a_hint_names_the_region_of_the_object(shop: CommandLine) -> None:
+    ended = {"type": "Ready", "status": "false", "reason": "session-ended"}
+    shop.platform.hold("Node", "n1", {}, status={"conditions": [ended]})
+    done = shop("describe", "node", "n1", "--region", "eu")
+    assert "`holdfast get nodes --region eu` shows" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(("health", "hint"), [("lost", "get assignments -A"), ("suspect", "declare-lost")])
+def test_a_region_that_does_not_respond_needs_attention(health: str, hint: str, holdfast: CommandLine) -> None:
+    holdfast.platform.hold("Region", "eu", {}, status={"health": health})
+    next_steps = holdfast("describe", "region", "eu").stdout.partition("Next")[2]
+    assert hint in next_steps
+    assert "no action" not in next_steps
 
 
 # wait
@@ -182,7 +211,7 @@ def test_only_workloads_are_scaled(shop: CommandLine) -> None:
 def test_a_workload_is_not_scaled_or_restarted_in_one_region(words: list[str], shop: CommandLine) -> None:
     done = shop(*words, "--region", "eu")
     assert (done.exit_code, shop.platform.asked) == (2, [])
-    assert "workloads are kept by the platform and not in regions" in done.stderr
+    assert "workloads are stored by the platform, not by regions" in done.stderr
 
 
 def test_a_restart_changes_the_template_and_nothing_else(shop: CommandLine) -> None:

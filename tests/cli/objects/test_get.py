@@ -82,7 +82,7 @@ def test_selector_and_read_level_go_to_the_server(shop: CommandLine) -> None:
 def test_a_name_without_a_tenant_is_asked_back(shop: CommandLine) -> None:
     done = shop("get", "workload", "web")
     assert done.exit_code == 2
-    assert "workload/web: which tenant's?" in done.stderr
+    assert "workload/web: no tenant given" in done.stderr
     assert "hint: `--tenant NAME`" in done.stderr
 
 
@@ -158,7 +158,7 @@ def test_paths_are_read_as_people_write_them() -> None:
         ("spec.none.deeper", None),
     ):
         assert value_at(document, path) == value
-    with pytest.raises(CliError, match="is no path"):
+    with pytest.raises(CliError, match="is not a path"):
         path_steps("spec..[")
 
 

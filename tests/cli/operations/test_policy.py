@@ -102,7 +102,7 @@ def test_a_rollback_goes_to_what_was_in_force_before(known: CommandLine) -> None
 def test_a_rollback_names_its_revision(known: CommandLine) -> None:
     done = known("policy", "rollback", "packed", "--reason", "too full")
     assert (done.exit_code, known.platform.asked) == (2, [])
-    assert "which revision of packed?" in done.stderr
+    assert "packed: a revision is required" in done.stderr
 
 
 def test_a_rollback_says_why(known: CommandLine) -> None:

@@ -20,23 +20,23 @@ def at_five(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def a_report() -> dict[str, Any]:
     eu = {
-        "region": "eu", "health": "healthy", "asked": {"cpu": 3, "memory": "6Gi"},
+        "region": "eu", "health": "healthy", "requested": {"cpu": 3, "memory": "6Gi"},
         "target": {"cpu": 5, "memory": "12Gi"}, "settled": {"cpu": 5, "memory": "12Gi"}, "protected": {"cpu": 2},
         "charged": {"cpu": "2500m", "memory": "5Gi"}, "reclaimable": {"cpu": 4},
-        "ends": printer.instant_in(20 * 3_600_000), "toldMsAgo": 900,
+        "ends": printer.instant_in(20 * 3_600_000), "reportedMsAgo": 900,
     }  # fmt: skip
     us = {
-        "region": "us", "health": "lost", "asked": {}, "target": {"cpu": 1}, "settled": {}, "protected": {},
-        "charged": {}, "reclaimable": {}, "ends": printer.instant_in(-3_600_000), "toldMsAgo": None,
+        "region": "us", "health": "lost", "requested": {}, "target": {"cpu": 1}, "settled": {}, "protected": {},
+        "charged": {}, "reclaimable": {}, "ends": printer.instant_in(-3_600_000), "reportedMsAgo": None,
     }  # fmt: skip
     shop = {
         "tenant": "shop", "hard": {"cpu": 10, "memory": "32Gi", "licenses": 4}, "protected": {"cpu": 2},
-        "effective": {"cpu": 10, "memory": "32Gi", "licenses": 4}, "asked": {"cpu": 3, "memory": "6Gi"},
+        "effective": {"cpu": 10, "memory": "32Gi", "licenses": 4}, "requested": {"cpu": 3, "memory": "6Gi"},
         "granted": {"cpu": 6, "memory": "12Gi"}, "charged": {"cpu": "2500m", "memory": "5Gi"},
         "reclaimablePercent": 20, "regions": [eu, us],
-        "warnings": ["the largest free piece in region eu has 2 cpu; one replica of web asks for 4 cpu"],
+        "warnings": ["the largest free piece in region eu has 2 cpu; one replica of web requires 4 cpu"],
     }  # fmt: skip
-    amounts: dict[str, Any] = {key: {} for key in ("hard", "protected", "effective", "asked", "granted", "charged")}
+    amounts: dict[str, Any] = {key: {} for key in ("hard", "protected", "effective", "requested", "granted", "charged")}
     bank = {"tenant": "bank", **amounts, "reclaimablePercent": 0, "regions": [], "warnings": []}
     warnings = ["the quotas of all tenants promise 10 cpu; the regions that have reported have 8 cpu"]
     return {"kind": "QuotaReport", "at": printer.instant_in(0), "items": [shop, bank], "warnings": warnings}
@@ -65,7 +65,7 @@ def test_a_report_as_json_is_what_the_server_said(holdfast: CommandLine) -> None
 def test_where_nothing_may_be_seen_that_is_said(holdfast: CommandLine) -> None:
     holdfast.platform.answers["GET", "/v1/quota"] = {**a_report(), "items": [], "warnings": []}
     found = holdfast("quota")
-    assert (found.stdout, found.stderr, found.exit_code) == ("", "nothing found\n", 0)
+    assert (found.stdout, found.stderr, found.exit_code) == ("", "no quotas found\n", 0)
 
 
 def test_a_tenant_without_a_quota_is_told_with_what_to_do_next(holdfast: CommandLine) -> None:
@@ -73,7 +73,7 @@ def test_a_tenant_without_a_quota_is_told_with_what_to_do_next(holdfast: Command
     holdfast.platform.answers["GET", "/v1/quota/nobody"] = missing
     found = holdfast("quota", "nobody")
     assert found.exit_code == 1
-    assert "hint: `holdfast get quotas` shows which there are" in found.stderr
+    assert "hint: `holdfast get quotas` lists them" in found.stderr
 
 
 def test_a_region_is_not_asked(holdfast: CommandLine) -> None:

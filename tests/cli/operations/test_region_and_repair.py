@@ -59,7 +59,7 @@ def test_without_a_verb_the_verbs_are_listed(holdfast: CommandLine) -> None:
 def test_where_a_region_is_goes_into_its_spec_and_the_rest_of_it_stays(holdfast: CommandLine) -> None:
     holdfast.platform.hold("Region", "eu", {"jurisdiction": "eu", "address": "https://old.example:7400"})
     done = holdfast("region", "set-address", "eu", "https://eu.example:7400")
-    assert (done.stdout, done.exit_code) == ("region/eu is reached at https://eu.example:7400\n", 0)
+    assert (done.stdout, done.exit_code) == ("region/eu has the address https://eu.example:7400\n", 0)
     assert sent(holdfast)["spec"] == {"jurisdiction": "eu", "address": "https://eu.example:7400"}
     again = holdfast("region", "set-address", "eu", "https://eu.example:7400")
     assert again.stdout == "region/eu unchanged\n"
@@ -115,7 +115,7 @@ def test_what_is_refused_of_an_attestation_is_told_with_what_to_do_next(shop: Co
     same_as_golden("region_attest_refused", shop("region", "attest", "eu", "shop/web", "0", *words))
     same_as_golden("region_attest_unknown", shop("region", "attest", "eu", "shop/none", "0", *words))
     done = shop("region", "attest", "eu", "web", "0", *words)
-    assert (done.exit_code, "which tenant's?" in done.stderr) == (2, True)
+    assert (done.exit_code, "no tenant given" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_region_is_asked_what_hangs_there(holdfast: CommandLine) -> None:
     empty: dict[str, Any] = {"kind": "RepairList", "items": [], "metadata": {"total": 0}}
     holdfast.platform.answers["GET", "/v1/in/eu/repairs"] = empty
     done = holdfast("repair", "list", "--region", "eu", "--tenant", "shop", "--limit", "7")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "nothing waits\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no stuck operations\n")
     assert holdfast.platform.asked[-1].query == (("tenant", "shop"), ("limit", "7"))
 
 
@@ -167,8 +167,15 @@ def test_a_workload_is_described_region_by_region(shop: CommandLine) -> None:
     waiting = {"code": "capacity", "count": 2, "since": "2026-11-15T16:55:00.000Z", "message": "4 nodes lack cpu"}
     common = {"template": "ab" * 32, "ready": 1, "serving": 1, "generation": 1}
     shop.platform.objects["workloads", "shop/web"]["status"]["regions"] = [
-        {"region": "eu", "assigned": 1, "bound": 1, "heard": "2026-11-15T16:59:58.000Z", "failing": [fails], **common},
-        {"region": "us", "assigned": 3, "bound": 1, "heard": None, "waiting": [waiting], **common},
+        {
+            "region": "eu",
+            "assigned": 1,
+            "bound": 1,
+            "reportedAt": "2026-11-15T16:59:58.000Z",
+            "failing": [fails],
+            **common,
+        },
+        {"region": "us", "assigned": 3, "bound": 1, "reportedAt": None, "waiting": [waiting], **common},
     ]
     same_as_golden("describe_in_regions", shop("describe", "workload", "shop/web"))
 
@@ -179,7 +186,7 @@ def test_a_region_is_described_by_what_it_told_of_its_nodes(holdfast: CommandLin
     nodes |= {"capacity": {"cpu": 32, "memory": "64Gi"}, "free": left, "largest": [size], "largestFree": [left]}
     trouble = {"kind": "silent-nodes", "count": 1, "since": "2026-11-15T16:00:00.000Z", "message": "n7"}
     summary = {"at": "2026-11-15T16:59:00.000Z", "nodes": [nodes], "uses": {"quota": {"cpu": 30}}}
-    status = {"health": "healthy", "summary": {**summary, "troubles": [trouble]}}
+    status = {"health": "healthy", "summary": {**summary, "issues": [trouble]}}
     holdfast.platform.hold("Region", "eu", {"jurisdiction": "EU"}, status=status)
     same_as_golden("describe_region", holdfast("describe", "region", "eu"))
 

@@ -28,8 +28,8 @@ STATUS: dict[str, Any] = {
     "degraded": [],
     "overrides": [],
     "regions": [
-        {"name": "eu", "health": "healthy", "heardMsAgo": 800, "joined": True},
-        {"name": "us", "health": "healthy", "heardMsAgo": 95, "joined": True},
+        {"name": "eu", "health": "healthy", "lastContactMsAgo": 800, "joined": True},
+        {"name": "us", "health": "healthy", "lastContactMsAgo": 95, "joined": True},
     ],
     "lanes": [{"lane": "people", "waiting": 0}, {"lane": "agents", "waiting": 12}],
 }
@@ -56,11 +56,11 @@ def test_a_quiet_status_says_that_nothing_is_degraded(holdfast: CommandLine) -> 
 def test_a_degraded_status_names_what_who_and_until_when(holdfast: CommandLine) -> None:
     full = {"type": "Writable", "status": "false", "reason": "store-full", "message": "no room"}
     override = {"action": "pause-scheduling", "region": "eu", "target": "", "reason": "flaky", "ends": stamp(30)}
-    found = {**STATUS, "leader": "", "ageMs": None, "conditions": [full], "degraded": ["nobody is known to lead"]}
+    found = {**STATUS, "leader": "", "ageMs": None, "conditions": [full], "degraded": ["no known leader"]}
     found["overrides"] = [{"spec": override, "status": {"owner": "person/oncall"}}]
     found["regions"] = [
-        {"name": "eu", "health": "healthy", "heardMsAgo": 95_000},
-        {"name": "us", "health": "suspect", "heardMsAgo": None},
+        {"name": "eu", "health": "healthy", "lastContactMsAgo": 95_000},
+        {"name": "us", "health": "suspect", "lastContactMsAgo": None},
     ]
     holdfast.platform.answers["GET", "/v1/status"] = found
     same_as_golden("status_degraded", holdfast("status"))
@@ -79,7 +79,7 @@ def test_a_status_as_json_is_what_the_server_said(holdfast: CommandLine) -> None
 
 
 def test_a_region_is_asked_through_the_platform(holdfast: CommandLine) -> None:
-    found = {**STATUS, "ledger": "region/eu", "platform": {"heardMsAgo": 40_000, "trouble": ""}}
+    found = {**STATUS, "ledger": "region/eu", "platform": {"lastContactMsAgo": 40_000, "degradedReason": ""}}
     del found["regions"], found["overrides"]
     holdfast.platform.answers["GET", "/v1/in/eu/status"] = found
     same_as_golden("status_region", holdfast("status", "--region", "eu"))
@@ -240,7 +240,7 @@ def test_whoami_and_version_ask_the_region_that_is_named(holdfast: CommandLine) 
 def test_an_option_that_would_be_passed_over_is_refused(words: list[str], holdfast: CommandLine) -> None:
     done = holdfast(*words)
     assert (done.exit_code, holdfast.platform.asked) == (2, [])
-    assert "makes no difference here" in done.stderr
+    assert "has no effect on this command" in done.stderr
 
 
 def test_a_tenant_of_the_context_does_not_keep_from_the_audit(

@@ -35,4 +35,4 @@ def test_every_flag_arrives(holdfast: CommandLine, monkeypatch: pytest.MonkeyPat
 def test_an_address_that_everybody_reaches_is_refused_with_the_way_out(holdfast: CommandLine) -> None:
     done = holdfast(*LEAST, "--listen", "0.0.0.0:7480")
     assert done.exit_code == 1
-    assert "listen 0.0.0.0:7480 can be reached from elsewhere" in done.stderr
+    assert "listen 0.0.0.0:7480 is reachable from other machines" in done.stderr

@@ -39,7 +39,7 @@ def test_a_certificate_is_shown_with_all_that_counts(holdfast: CommandLine, made
 def test_what_was_issued_is_printed_as_files_or_for_programs(holdfast: CommandLine, made: Path) -> None:
     code, out, told = issue(holdfast, made, "--principal", "person/oncall")
     assert (code, out) == (0, f"{made / 'person-oncall.pem'}\n{made / 'person-oncall.key'}\n")
-    assert told.startswith("person/oncall: good until ")
+    assert told.startswith("person/oncall: valid until ")
     _, out, _ = issue(holdfast, made, "--principal", "person/oncall", "--name", "b", "-o", "json")
     assert (json.loads(out)["key"], json.loads(out)["principal"]) == (str(made / "b.key"), "person/oncall")
 
@@ -47,12 +47,12 @@ def test_what_was_issued_is_printed_as_files_or_for_programs(holdfast: CommandLi
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
-        (("--server", "*.example"), 2, "say --wildcard"),
-        (("--principal", "region/eu"), 2, "say --server-principal"),
-        (("--principal", "agent/n1", "--life", "9000d"), 2, "398 days at most"),
+        (("--server", "*.example"), 2, "add --wildcard"),
+        (("--principal", "region/eu"), 2, "add --server-principal"),
+        (("--principal", "agent/n1", "--life", "9000d"), 2, "at most 398 days"),
         (("--principal", "agent/n1", "--life", "soon"), 2, "--life: 'soon' is not"),
-        ((), 2, "for whom is it?"),
-        (("--principal", "agent/n1", "--tenant", "shop"), 2, "--tenant makes no difference here"),
+        ((), 2, "no host or principal is given;"),
+        (("--principal", "agent/n1", "--tenant", "shop"), 2, "--tenant has no effect on this command"),
         (("--principal", "agent/n1", "--name", "../n1"), 1, "is no name for files"),
     ],
 )
@@ -73,7 +73,7 @@ def test_a_second_one_of_the_same_name_needs_force(holdfast: CommandLine, made: 
     assert issue(holdfast, made, "--principal", "agent/n1", "--force")[0] == 0
 
 
-@pytest.mark.parametrize(("file", "why"), [("ca/authority.key", "is no certificate"), ("none", "cannot be read")])
+@pytest.mark.parametrize(("file", "why"), [("ca/authority.key", "is not a certificate"), ("none", "cannot be read")])
 def test_what_cannot_be_shown_is_told(holdfast: CommandLine, made: Path, file: str, why: str) -> None:
     done = holdfast("certificate", "show", str(made / file))
     assert (done.exit_code, done.stdout) == (2, "")

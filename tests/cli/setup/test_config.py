@@ -77,7 +77,7 @@ def test_the_context_is_chosen_by_flag_then_environment_then_file(tmp_path: Path
 
 
 def test_an_unknown_context_is_answered_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(CliError, match="no context 'prod'; there are: production, test"):
+    with pytest.raises(CliError, match="no context 'prod'; known: production, test"):
         resolved(CONFIG, tmp_path, GlobalOptions(context="prod"))
 
 
@@ -92,7 +92,7 @@ def test_a_token_file_is_read_and_one_that_others_can_read_is_warned_of(
     assert capsys.readouterr().err == ""
     secret.chmod(0o644)
     assert resolved(CONFIG, tmp_path, GlobalOptions(token_file=str(secret)), HOLDFAST_TOKEN="hf_c_d").token == "hf_e_f"
-    assert "warning: others can read the token in" in capsys.readouterr().err
+    assert "warning: other users can read the token in" in capsys.readouterr().err
     with pytest.raises(CliError, match="the token cannot be read"):
         resolved(CONFIG, tmp_path, GlobalOptions(token_file="nowhere"))
 
@@ -104,7 +104,7 @@ def test_a_token_in_a_file_that_others_can_read_is_warned_of(
     assert capsys.readouterr().err == ""
     (tmp_path / "config.yaml").chmod(0o644)
     resolve(NONE, {"HOLDFAST_CONFIG": str(tmp_path / "config.yaml")})
-    assert "warning: others can read the token in" in capsys.readouterr().err
+    assert "warning: other users can read the token in" in capsys.readouterr().err
 
 
 def test_an_empty_token_file_is_no_token_and_nobody_else_speaks_in_its_place(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_an_empty_token_file_is_no_token_and_nobody_else_speaks_in_its_place(tmp
 
 @pytest.mark.parametrize("token", ["a b", "a\nb", "schlüssel"])
 def test_what_cannot_be_a_token_is_not_sent(token: str, tmp_path: Path) -> None:
-    with pytest.raises(CliError, match="is no token"):
+    with pytest.raises(CliError, match="contains no token"):
         resolved(CONFIG, tmp_path, HOLDFAST_TOKEN=token)
 
 
@@ -207,7 +207,7 @@ def test_contexts_are_made_used_and_listed(holdfast: CommandLine) -> None:
     same_as_golden("config_none", holdfast("config", "contexts"))
     holdfast("config", "set", "--context", "production", "servers=https://a:1,https://b:2", "token=hf_a_bcdef")
     holdfast("config", "set", "--context", "test", "server=http://127.0.0.1:7401", "tenant=shop")
-    assert holdfast("config", "use", "test").stdout == "context test is in use\n"
+    assert holdfast("config", "use", "test").stdout == "context test is current\n"
     same_as_golden("config_contexts", holdfast("config", "contexts"))
     assert holdfast("config", "use", "none").exit_code == 2
 
@@ -229,6 +229,14 @@ def test_what_is_shown_is_in_force_and_has_no_token_in_it(holdfast: CommandLine)
     assert (found["servers"], found["tenant"], found["token"]) == (["http://a:1"], "bank", "hf_a_v...")
     for words in (["config", "show"], ["config", "contexts", "-o", "yaml"]):
         assert "verysecret" not in holdfast(*words).stdout
+
+
+def test_the_configuration_is_shown_though_its_token_file_cannot_be_read(holdfast: CommandLine) -> None:
+    holdfast("config", "set", "servers=http://a:1", "tokenFile=/nonexistent/token")
+    done = holdfast("config", "show")
+    assert done.exit_code == 0
+    assert "http://a:1" in done.stdout
+    assert "warning: the token cannot be read from /nonexistent/token" in done.stderr
 
 
 def test_fields_are_removed_by_an_empty_value_and_unknown_ones_refused(holdfast: CommandLine) -> None:

@@ -75,4 +75,4 @@ def test_a_watch_is_of_one_region(holdfast: CommandLine) -> None:
     joined(holdfast, "eu", "us")
     found = holdfast("endpoints", "shop/web", "--watch")
     assert found.exit_code == 2
-    assert "a watch is of one region" in found.stderr
+    assert "--watch needs one region" in found.stderr

@@ -84,7 +84,7 @@ def answer(holdfast: CommandLine, path: str, value: Any) -> None:
 # `holdfast queue`
 def test_it_is_told_in_its_order_with_one_line_of_why(holdfast: CommandLine) -> None:
     new = a_request(2, workload="mail", reason="not-yet-examined", message="", reasons=[], attempts=0, open=1)
-    never = a_request(3, workload="big", reason="never-fits", message="no node would take it", never=True)
+    never = a_request(3, workload="big", reason="never-fits", message="no node can hold it", never=True)
     answer(holdfast, "/v1/in/eu/queue", a_queue(a_request(), new, never))
     same_as_golden("queue", holdfast("queue", "--region", "eu"))
 
@@ -103,7 +103,7 @@ def test_a_region_that_cannot_be_asked_does_not_keep_back_the_others(holdfast: C
     answer(holdfast, "/v1/in/us/queue", problem(403, "wrong-scope", "not there"))
     found = holdfast("queue")
     assert "web" in found.stdout
-    assert "region us is not shown: not there" in found.stderr
+    assert "region us is missing: not there" in found.stderr
 
 
 def test_where_the_only_one_cannot_be_asked_that_is_how_it_ends(holdfast: CommandLine) -> None:
@@ -115,7 +115,7 @@ def test_a_regions_own_server_is_asked_as_it_is(holdfast: CommandLine) -> None:
     answer(holdfast, "/v1/status", {"ledger": "region/eu"})
     answer(holdfast, "/v1/queue", a_queue())
     found = holdfast("queue")
-    assert (found.stdout, found.stderr) == ("", "nothing waits\n")
+    assert (found.stdout, found.stderr) == ("", "no requests wait\n")
 
 
 def test_that_there_is_more_is_said(holdfast: CommandLine) -> None:
@@ -145,7 +145,7 @@ def test_a_workload_is_asked_for_with_its_tenant(holdfast: CommandLine) -> None:
     answer(holdfast, "/v1/in/eu/decisions", a_page())
     done = holdfast("decisions", "--workload", "web", "--tenant", "shop", "--region", "eu")
     assert dict(holdfast.platform.asked[-1].query)["workload"] == "shop/web"
-    assert (done.stdout, done.stderr) == ("", "nothing found\n")
+    assert (done.stdout, done.stderr) == ("", "no decisions found\n")
 
 
 def test_pages_are_joined_until_there_are_enough(holdfast: CommandLine) -> None:
@@ -186,7 +186,7 @@ def test_of_a_workload_that_waits_the_nearest_fit_comes_first(holdfast: CommandL
 def test_what_will_never_fit_is_told_apart_from_what_waits(holdfast: CommandLine) -> None:
     a_workload(holdfast)
     answer(holdfast, "/v1/status", a_status("eu"))
-    message = "no node would take it, even an empty one: nearest fit is n7: has cpu 2 of 400"
+    message = "no node can hold it, even an empty one: nearest fit is n7: has cpu 2 of 400"
     inner = [{"code": "capacity", "count": 12, "message": "nearest fit is n7: has cpu 2 of 400", "below": []}]
     tree = [{"code": "never-fits", "count": 3, "message": message, "below": inner}]
     never = a_request(reason="never-fits", message=message, never=True, reasons=tree)
@@ -203,7 +203,7 @@ def test_that_nobody_has_looked_yet_is_said(holdfast: CommandLine) -> None:
     answer(holdfast, "/v1/in/eu/decisions", a_page())
     found = holdfast("explain", "web", "--tenant", "shop").stdout
     assert "Not yet examined in eu: 3 replicas, for 12m" in found
-    assert "looked at             never" in found
+    assert "scheduling attempts  0" in found
 
 
 def test_of_a_workload_that_is_gone_what_was_decided_is_told(holdfast: CommandLine) -> None:
@@ -211,7 +211,7 @@ def test_of_a_workload_that_is_gone_what_was_decided_is_told(holdfast: CommandLi
     answer(holdfast, "/v1/in/eu/queue", a_queue())
     answer(holdfast, "/v1/in/eu/decisions", a_page(a_decision()))
     found = holdfast("explain", "workload/shop/web")
-    assert "there is no such workload now; this is what was decided for it" in found.stdout
+    assert "the workload does not exist now; decisions about it:" in found.stdout
     assert found.exit_code == 0
 
 
@@ -219,7 +219,7 @@ def test_of_what_nobody_knows_that_is_said(holdfast: CommandLine) -> None:
     answer(holdfast, "/v1/status", a_status("eu"))
     answer(holdfast, "/v1/in/eu/queue", a_queue())
     answer(holdfast, "/v1/in/eu/decisions", a_page())
-    assert "nothing is known of workload shop/web" in holdfast("explain", "shop/web").stderr
+    assert "no workload, request or decision named shop/web" in holdfast("explain", "shop/web").stderr
 
 
 def test_of_a_slot_when_why_and_by_whom_it_was_placed_is_told(holdfast: CommandLine) -> None:
@@ -242,7 +242,7 @@ def test_a_tenant_is_told_how_many_nodes_were_compared(holdfast: CommandLine) ->
     answer(holdfast, "/v1/in/eu/decisions", a_page(a_decision(candidates=[])))
     found = holdfast("explain", "replica", "web/eu/0", "--tenant", "shop").stdout
     assert "2 were compared" in found
-    assert "there is no such slot now" in found
+    assert "the slot does not exist now" in found
 
 
 def test_a_slot_that_waits_points_to_its_workload(holdfast: CommandLine) -> None:
@@ -250,7 +250,7 @@ def test_a_slot_that_waits_points_to_its_workload(holdfast: CommandLine) -> None
     status = {"phase": "pending", "node": "", "since": printer.instant_in(-50_000), "by": "controller/replica"}
     holdfast.platform.hold("Replica", "web/eu/0", {}, "shop", status=status)
     answer(holdfast, "/v1/in/eu/decisions", a_page())
-    assert "it waits: `holdfast explain shop/web` tells why" in holdfast("explain", "shop/web/eu/0").stdout
+    assert "it waits: `holdfast explain shop/web` explains why" in holdfast("explain", "shop/web/eu/0").stdout
 
 
 def test_programs_get_all_of_it(holdfast: CommandLine) -> None:

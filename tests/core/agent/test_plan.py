@@ -124,7 +124,7 @@ PORTED = RegisterNode("n1", "p", "a", Resources(1, 1, 1), (Device("a100"),), (30
     [
         ({}, {}, ""),
         ({"ports": (30_000, 30_009), "devices": (0,)}, {}, ""),
-        ({"ports": (30_000, 30_010)}, {}, "port 30010 is none of this node's, which are 30000 to 30009"),
+        ({"ports": (30_000, 30_010)}, {}, "port 30010 is outside this node's range, 30000 to 30009"),
         ({"devices": (0, 1)}, {}, "this node has no device 1"),
         ({}, {"driver": DriverKind.SIMULATED}, "this node has no driver simulated"),
     ],

@@ -136,7 +136,7 @@ MACHINE = Machine("id", "host", "boot")
 @pytest.mark.parametrize(
     ("before", "reason", "message"),
     [
-        (replace(MACHINE, boot="other"), "rebooted", "the machine was started anew"),
+        (replace(MACHINE, boot="other"), "rebooted", "the machine was rebooted"),
         (
             replace(MACHINE, id="other"),
             "machine-replaced",

@@ -141,7 +141,7 @@ def test_one_region_too_many_is_refused_with_both_numbers() -> None:
     envelope = Envelope("person/bench", c.Put(a_region("one-more")), T0, key="another")
     refused = decide(definition, memory.state, envelope, T0)
     assert isinstance(refused, Refused)
-    assert refused.message == "1001 regions, with this one; at most 1000 are taken"
+    assert refused.message == "1001 regions, with this one; at most 1000 are accepted"
 
 
 def test_one_policy_too_many_is_refused_until_one_is_taken_back() -> None:
@@ -151,7 +151,7 @@ def test_one_policy_too_many_is_refused_until_one_is_taken_back() -> None:
         bench.accept(ROOT, c.PublishPolicy(f"policy-{number}", PolicyDocument()))
     first, second, *_ = [revision for revision, _ in bench.state.policies.items()]
     refused = bench.refuse(Code.TOO_LARGE, ROOT, c.PublishPolicy("one-more", PolicyDocument()))
-    what = "policies, with this one, none of which is taken back"
+    what = "policies, with this one, none of which is rolled back"
     assert refused.facts == {"what": what, "size": POLICY_NAMES_MAX + 1, "most": POLICY_NAMES_MAX}
     packing = PolicyDocument(scores=(("packing", 2),))
     bench.accept(ROOT, c.PublishPolicy("policy-1", packing))
@@ -173,7 +173,7 @@ def test_one_override_too_many_is_refused_until_one_has_ended() -> None:
     ]
     one_more = OpenOverride(OverrideAction.AVOID_ZONE, "eu", "one-more", "a drill", bench.at + HOUR)
     refused = bench.refuse(Code.TOO_LARGE, ROOT, one_more)
-    assert refused.message == "201 overrides that have not ended, with this one; at most 200 are taken"
+    assert refused.message == "201 overrides that have not ended, with this one; at most 200 are accepted"
     bench.accept(ROOT, EndOverride(opened[0], "over"))
     bench.accept(ROOT, one_more)
 

@@ -130,7 +130,7 @@ def test_a_region_without_nodes_says_so_and_not_that_it_never_fits(template: Tem
     bench, follower = a_region(nodes=0)
     bench.a_workload(template, count=3)
     follower.work()
-    assert follower.reasons() == (PendingReason("node-unavailable", 3, "there are no nodes"),)
+    assert follower.reasons() == (PendingReason("node-unavailable", 3, "the region has no nodes"),)
 
 
 def test_whether_it_never_fits_is_said_once_there_is_a_node_and_no_more_when_that_is_gone() -> None:
@@ -247,7 +247,7 @@ def test_the_nearest_says_what_the_node_is_not_for_where_none_is() -> None:
 def test_the_nearest_has_room_but_not_the_devices() -> None:
     _, follower = a_region(nodes=1, gpus=("t4",))
     found = nearest_fit(follower.scheduler.table, an_ask(a_template(gpus=1, gpu_models=("h100",))))
-    assert "has room, but not the devices" in found
+    assert "has capacity, but not the devices" in found
 
 
 def test_the_nearest_is_in_no_zone_that_is_avoided_or_has_too_many_already() -> None:
@@ -267,7 +267,7 @@ def test_where_all_domains_have_too_many_the_nearest_says_which_rule_keeps_it_ou
     bench.a_workload(a_template(apart=(Apart("db", "zone"),)), count=2)
     follower.work()
     (reason,) = follower.reasons()
-    assert (reason.code, reason.message) == ("apart", "nearest fit is n1: has room, but not by its rules: apart zone a")
+    assert (reason.code, reason.message) == ("apart", "nearest fit is n1: excluded only by its rules: apart zone a")
 
 
 def test_where_every_zone_is_avoided_the_nearest_says_so() -> None:

@@ -89,7 +89,7 @@ def test_a_fault_of_ours_is_told_and_stops_nobody(monkeypatch: pytest.MonkeyPatc
         envelope = an_envelope(server, "a")
         with monkeypatch.context() as patched:
             patched.setattr("holdfast.host.leader.dry_run.BatchDraft.add", overlay)
-            with pytest.raises(Failed, match="judging OpenOverride failed"):
+            with pytest.raises(Failed, match="an internal error in OpenOverride"):
                 server.ledger.dry_run(envelope)
         assert server.ledger.metrics.counted("trials_failed", command="OpenOverride") == 1
         assert isinstance(await server.ledger.submit(envelope), Committed)

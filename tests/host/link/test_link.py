@@ -403,7 +403,7 @@ def test_a_retired_region_is_told_to_stop_and_stops() -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
         await platform.accept("person/root", p.RetireRegion("eu", "its machines are switched off"))
-        await until(lambda: "told to stop" in region.link.degraded_reason(), world.clock, 10_000)
+        await until(lambda: "retired by the platform" in region.link.degraded_reason(), world.clock, 10_000)
         asked = len(region.line.asked)
         await put_people(platform, "after")
         await world.clock.sleep(60_000)

@@ -126,7 +126,7 @@ def saying(answer: CommandReply, forgotten: list[int]) -> Any:
         forgotten.append(assignment)
         return True
 
-    found._speaker = SimpleNamespace(send_many=send_many, offset=SimpleNamespace(theirs=lambda now: now))
+    found._speaker = SimpleNamespace(send_many=send_many, offset=SimpleNamespace(to_remote=lambda now: now))
     found._leader = SimpleNamespace(term=SimpleNamespace(now=lambda: 100))
     found._forget = forget
     return found

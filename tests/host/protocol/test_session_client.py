@@ -158,7 +158,7 @@ def test_a_heartbeat_that_nobody_hears_goes_to_the_next_server() -> None:
     speaker = a_speaker(Told(lambda *_: problem_reply(503, "not-proven", "the store is silent")), loop)
     assert run_virtual(speaker.renew(), loop) is None
     assert speaker.server == "b"
-    assert speaker.last_error == "a does not take what region/eu says: the store is silent (not-proven)"
+    assert speaker.last_error == "a did not accept a request of region/eu: the store is silent (not-proven)"
 
 
 def test_a_deposed_leader_that_still_answers_says_nothing_of_the_time() -> None:

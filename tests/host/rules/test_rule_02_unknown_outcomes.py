@@ -310,7 +310,7 @@ def test_a_server_that_is_stopped_finishes_its_append_and_answers() -> None:
         await server.clock.sleep(100)
         await server.stop()
         assert isinstance(await waiting, Committed)
-        with pytest.raises(NotLeading, match="before it looked"):
+        with pytest.raises(NotLeading, match="before it decided"):
             await behind
         assert len(await keys_in(store.inner)) == 1
 

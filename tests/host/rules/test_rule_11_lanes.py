@@ -213,7 +213,7 @@ def test_few_large_commands_are_too_much_and_the_newest_of_the_least_important_m
         proposals = [waiting(CommandLane.PROPOSALS, size_bytes=MIB) for _ in range(8)]
         for one in proposals:
             lanes.add(one)
-        with pytest.raises(Overloaded, match=rf"{8 * MIB} bytes wait already: with {MIB} more they pass {8 * MIB}"):
+        with pytest.raises(Overloaded, match=rf"{8 * MIB} bytes of commands are queued, {MIB} more exceed"):
             lanes.add(waiting(CommandLane.PROPOSALS, size_bytes=MIB))
         report = waiting(CommandLane.REPORTS, size_bytes=3 * MIB)
         lanes.add(report)

@@ -165,7 +165,7 @@ def test_what_is_broken_again_by_every_batch_is_told_once() -> None:
             await scribe.write(digested(seq))
         found = await audit.finish()
         first = [finding.detail for finding in found if finding.promise == "region.grants"]
-        assert first == ["after batch 2: quota/acme is charged more cpu than it settled on"]
+        assert first == ["after batch 2: quota/acme is charged more cpu than its settled grant"]
 
     run_virtual(story())
 

@@ -92,7 +92,7 @@ def nothing_placed_for_want_of_capacity(patch: pytest.MonkeyPatch) -> None:
 
     def rest(self: Any, group: Any, entries: Any) -> bool:
         waiting = sum(entry.open for entry in entries)
-        self._sleep(group, entries, BlockReason.NODES, (PendingReason("capacity", waiting),))
+        self._block(group, entries, BlockReason.NODES, (PendingReason("capacity", waiting),))
         return False
 
     patch.setattr(SchedulingCycle, "_place", rest)

@@ -101,11 +101,11 @@ def test_a_seed_is_one_run_in_another_process_and_under_another_hash_seed(name: 
         ("name: x\nsays: y\nlength: soon", "duration"),
         ("name: x\nsays: y\nlength: 9s..3s", "longer one last"),
         ("name: x\nsays: y\nfaulty: {}", "faulty"),
-        ("name: x\nsays: y\ntopology: {regions: {eu: {schedulers: 0}}}", "somebody schedules"),
+        ("name: x\nsays: y\ntopology: {regions: {eu: {schedulers: 0}}}", "with a scheduler"),
         (
             "name: x\nsays: y\nfaults: {kinds: {stale-view: 1}}\n"
             "topology: {regions: {eu: {schedulers: 0, beside: true}}}",
-            "schedulers apart",
+            "standalone schedulers",
         ),
         ("name: [", "x.yaml"),
     ],

@@ -171,8 +171,8 @@ def test_a_worker_that_dies_is_a_failure_of_its_seed_and_another_one_goes_on(mon
     result = swarm.swarm({"one": a_scenario()}, range(4), jobs=2)
     assert result.verdicts == {"one": {"held": 2, "died": 2}}
     assert [(failure.seed, failure.why) for failure in result.failures] == [
-        (1, "the process that played it ended with 3"),
-        (3, "the process that played it ended with 3"),
+        (1, "its worker process ended with 3"),
+        (3, "its worker process ended with 3"),
     ]
 
 
@@ -203,7 +203,7 @@ def test_a_few_runs_are_not_judged_and_it_is_said(monkeypatch: pytest.MonkeyPatc
     playing(monkeypatch, a_report)
     result = swarm.swarm({"one": a_scenario(faults="power-cut")}, range(9))
     assert not result.failed
-    assert result.coverage.unjudged["one"] == "9 runs, and 10 are the least"
+    assert result.coverage.unjudged["one"] == "9 runs, at least 10 required"
 
 
 def test_all_scenarios_together_must_have_met_what_every_swarm_must(monkeypatch: pytest.MonkeyPatch) -> None:

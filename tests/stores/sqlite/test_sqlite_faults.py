@@ -230,7 +230,7 @@ async def test_a_batch_that_cannot_be_read_is_told_with_the_store_and_the_place(
         batches = await grow(store, 3, size_bytes=100_000)
         await store.reclaim()
         disk.fail("read", "log.db", READ_FAILED, after=1)
-        with pytest.raises(StoreError, match=rf"sqlite:{tmp_path}/store: reading from batch 2: (.|\n)*hint: look at"):
+        with pytest.raises(StoreError, match=rf"sqlite:{tmp_path}/store: reading from batch 2: (.|\n)*hint: check"):
             await store.read(2)
         disk.heal()
         assert await store.read(2) == batches[1:]

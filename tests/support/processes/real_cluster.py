@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from holdfast.client.blocking_client import Client
 from holdfast.wiring.config.private_files import read_private
@@ -35,22 +33,25 @@ PORTS, STRETCH = range(21_000, 32_000), 1_000
 
 
 @cache
-def _stretch() -> tuple[IO[str], Iterator[int]]:
-    """A thousand ports of this process, as long as it lives, whoever else runs tests on this machine; and which of them
-    is the next to be tried."""
-    for begin in PORTS[::STRETCH]:
-        lock = (Path(tempfile.gettempdir()) / f"holdfast-tests-{begin}.lock").open("w", encoding="utf-8")
+def _stretch() -> tuple[socket.socket, Iterator[int]]:
+    """A thousand ports that this process has to itself while it lives, and the next ones to try.
+
+    The first port of a thousand is bound and is the lock: any two processes exclude each other by it, whatever folder
+    each of them keeps temporary files in.
+    """
+    for first in PORTS[::STRETCH]:
+        lock = socket.socket()
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.bind(("127.0.0.1", first))
         except OSError:
             lock.close()
             continue
-        return lock, cycle(range(begin, begin + STRETCH))
-    raise AssertionError("too many run tests at a time")
+        return lock, cycle(range(first + 1, first + STRETCH))
+    raise AssertionError("too many processes run tests at a time")
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
+    """The first of `count` ports in a row on which nobody listens."""
     _, nexts = _stretch()
     found: list[int] = []
     for port in islice(nexts, 2 * STRETCH):

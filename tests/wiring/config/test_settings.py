@@ -39,7 +39,7 @@ def test_the_file_is_over_defaults_the_environment_over_the_file_and_flags_over_
     assert sources["listen"] == "environment HOLDFAST_SERVER_LISTEN"
     assert sources["logLevel"] == f"file {file}"
     assert sources["timeout"] == "default"
-    assert sources["advertise"] == "made from the others"
+    assert sources["advertise"] == "derived from other settings"
 
 
 def test_the_environment_names_the_file_unless_a_flag_does(tmp_path: Path) -> None:
@@ -69,15 +69,15 @@ def test_an_empty_variable_was_not_set() -> None:
     ("text", "why"),
     [
         ("- role\n", "settings by name"),
-        ("role: [", "no YAML"),
-        ("watches: many\n", "watches .file .*: 'many' is no count"),
-        ("watches: true\n", "no count"),
+        ("role: [", "not valid YAML"),
+        ("watches: many\n", "watches .file .*: 'many' is not a count"),
+        ("watches: true\n", "not a count"),
         ("retention: 7\n", "'7' is not a duration"),
-        ("role: leader\n", "'leader' is none of platform, region"),
+        ("role: leader\n", "'leader' is not one of platform, region"),
         ("insecure: perhaps\n", "neither yes nor no"),
-        ("listen: {port: 7400}\n", "is no text"),
+        ("listen: {port: 7400}\n", "is not text"),
         ("bodyBytes: huge\n", "amount of memory"),
-        ("ledger: [sessionLease]\n", "no pair"),
+        ("ledger: [sessionLease]\n", "not a pair"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_with_where_it_was_said(tmp_path: Path, text: str, why: str) -> None:

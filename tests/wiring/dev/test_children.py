@@ -52,7 +52,7 @@ async def test_a_part_that_is_killed_comes_back_as_another_process_and_that_is_s
     finally:
         await parts.stop()
     assert len(said) == 1
-    assert "one was ended by SIGKILL; it comes back in 0.05 s" in said[0]
+    assert "one was ended by SIGKILL; it restarts in 0.05 s" in said[0]
     assert parts.pid("one") is None
 
 
@@ -63,7 +63,7 @@ async def test_one_that_keeps_failing_is_started_less_and_less_often(tmp_path: P
     parts.start([a_part(tmp_path, "raise SystemExit(3)")])
     await until(lambda: len(said) >= 4)
     await parts.stop()
-    pauses = [line.partition("comes back in ")[2].split()[0] for line in said[:4]]
+    pauses = [line.partition("restarts in ")[2].split()[0] for line in said[:4]]
     assert pauses == ["0.05", "0.1", "0.2", "0.2"]
     assert "ended with exit code 3" in said[0]
 

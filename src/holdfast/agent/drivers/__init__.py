@@ -1,7 +1,7 @@
-"""What starts and ends runs. A driver must not know sessions or ledgers.
+"""Drivers: they start and end runs. A driver must not know sessions or ledgers.
 
-- `driver`     the port: `RunSpec`, `RunStatus`, `CannotStart`, `Driver`
-- `isolation`  which limits between tenants a driver enforces
-- `simulated`  no processes, any clock
-- `process`    real processes
+- `driver`      the port: `RunSpec`, `RunStatus`, `CannotStart`, `Driver`
+- `isolation`   which limits between tenants a driver enforces
+- `simulated`   no processes, any clock
+- `process`     real processes
 """

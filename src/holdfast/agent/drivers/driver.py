@@ -1,9 +1,10 @@
-"""The port to what runs on a node. An agent decides what should run; a driver makes it so and says what is.
+"""The port to the runs on a node. The agent decides what should run; a driver starts and ends it, and reports its
+state.
 
-    start ──▶ running ──stop · deadline · over a limit · its own end──▶ stopping ──▶ ended ──forget──▶ gone
+    start ──▶ running ──stop · deadline · over a limit · own end──▶ stopping ──▶ ended ──forget──▶ removed
 
-A binding, (slot, epoch), has at most one process. What runs outlives the agent: the next one's driver finds it when it
-opens. All times are milliseconds on the machine's boot-time clock (`host.clock`).
+A binding, (slot, epoch), has at most one run. Runs outlive the agent: the driver of the next one adopts them when it
+opens. All times are milliseconds on the machine's boot clock (`host.clock`).
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.settings import AgentTimes
 from holdfast.core.model.values.structs import Revision, SlotKey
 
-#: Errors of whoever looks, and not of what is looked at: no descriptors, no memory. Nobody is dead or ill by them.
+#: Errors of the agent itself: no free descriptors, no memory. They show nothing about the process that is examined.
 OWN_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
-#: Which process: of which slot, under which binding.
+#: The run of a slot under a binding.
 RunKey = tuple[SlotKey, Revision]
 
 
 class RunSpec(Struct, frozen=True):
-    """What is to run, complete: nothing is looked up later.
+    """A complete run specification: nothing is looked up later.
 
-    `folder` and `user` empty: the driver's own for the slot, and its tenant's. `need` is the limit of what is named in
-    it, and `pids` of processes and threads; 0: the driver's own limit, if it has one. `secrets` are pairs of a variable
-    and where the node has its value among those of the tenant: `file:PATH` or `env:NAME`. Leased work ends at its
-    `deadline` unless that is extended; a lease allows no longer grace than the driver's settings do.
+    Empty `folder` and `user`: the slot's folder and the tenant's user. `need` and `pids` (processes and threads) are
+    limits; 0: the driver's default, if any. `secrets` are pairs of a variable and its place among the tenant's secrets:
+    `file:PATH` or `env:NAME`. Leased work ends at its `deadline` unless extended, with at most the grace of the
+    driver's settings.
     """
 
     slot: SlotKey
@@ -55,7 +56,7 @@ class RunSpec(Struct, frozen=True):
 
 
 class RunState(StrEnum):
-    """What a process is doing, as far as its driver has a say in it."""
+    """The state of a run in its driver."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -63,29 +64,30 @@ class RunState(StrEnum):
 
 
 class ExitReason(StrEnum):
-    """Why a process ends or has ended. A guard knows some of these words, too."""
+    """Why a run ends or has ended. Some of these values are also written by guards."""
 
     NOT_YET = ""
-    #: By itself: with an exit code, or by a signal that nobody here sent.
+    #: By itself: with an exit code, or by a signal that neither agent nor guard sent.
     EXIT = "exit"
     SIGNALLED = "signalled"
-    #: When it was asked to: within its grace, or killed after that.
+    #: Stopped by the agent: within its grace, or killed after it.
     STOPPED = "stopped"
     KILLED = "killed"
     DEADLINE = "deadline"
     OVER_MEMORY = "over-memory"
     OVER_PIDS = "over-pids"
     OVER_DISK = "over-disk"
-    #: How much it keeps on disk could not be told.
+    #: Its disk usage could not be measured.
     DISK_UNKNOWN = "disk-unknown"
-    #: Its guard was gone, or did not act, and what was left of it was killed; or the machine was started anew.
+    #: Its guard died or hung, and the rest of the run was killed; or the machine rebooted.
     GUARD_GONE = "guard-gone"
     REBOOTED = "rebooted"
 
 
 class RunStatus(Struct, frozen=True):
-    """A process that a driver has started, until it is forgotten. `pid` 0: unknown; `code` None and `signal` 0: it
-    has not ended in that way. `detail` is a sentence for people."""
+    """A run until it is forgotten. `pid` 0: unknown; `code` None and `signal` 0: it has not ended in that way. `detail`
+    is for operators.
+    """
 
     slot: SlotKey
     epoch: Revision
@@ -102,12 +104,12 @@ class RunStatus(Struct, frozen=True):
 
 
 class StartFault(StrEnum):
-    """Why something cannot be started."""
+    """Why a run cannot be started."""
 
     MISSING_BINARY = "missing-binary"
     UNKNOWN_USER = "unknown-user"
     USER_NOT_ALLOWED = "user-not-allowed"
-    #: Its tenant has no user of its own here, and none can be given to it.
+    #: Its tenant has no user of its own here, and none can be assigned.
     NO_USER = "no-user"
     FOLDER = "folder"
     SECRET = "secret"
@@ -116,7 +118,7 @@ class StartFault(StrEnum):
 
 
 class CannotStart(Exception):
-    """It was not started, and nothing of it is left. The message never holds a secret."""
+    """The run was not started and left nothing behind. The message never contains a secret."""
 
     def __init__(self, code: StartFault, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -125,11 +127,11 @@ class CannotStart(Exception):
 
 
 class ExecNotRun(Exception):
-    """Whoever would run a command does not answer: nothing is known of the process."""
+    """The guard that runs commands does not answer: the state of the process is unknown."""
 
 
 class LimitMethod(StrEnum):
-    """How a limit is kept: by the kernel, by looking every so often, or not at all."""
+    """How a limit is enforced: by the kernel, by periodic sampling, or not at all."""
 
     CGROUP = "cgroup"
     SAMPLED = "sampled"
@@ -137,9 +139,10 @@ class LimitMethod(StrEnum):
 
 
 class Capabilities(Struct, frozen=True):
-    """What a driver can promise on this machine. `whole`: what leaves its session ends with it, even if its guard was
-    killed. `users`: each tenant has a user of its own. `namespaces`: each replica has pids, mounts and a
-    `/tmp` of its own, and sees nothing of the agent's or of other replicas'. `missing` are sentences for people."""
+    """What a driver enforces on this machine. `whole`: processes that leave the session end with the run, even without
+    its guard. `users`: one user per tenant. `namespaces`: each replica has its own pids, mounts and `/tmp`.
+    `missing` are sentences for operators.
+    """
 
     memory: LimitMethod
     cpu: LimitMethod
@@ -152,45 +155,46 @@ class Capabilities(Struct, frozen=True):
 
 
 class Driver(Protocol):
-    """Starts processes and ends them. One agent at a time uses it, on one event loop."""
+    """Starts and ends runs. One agent at a time uses it, on one event loop."""
 
     async def open(self) -> None:
-        """Find what an earlier agent started, and take it over."""
+        """Adopt the runs that an earlier agent started."""
 
     @property
     def kinds(self) -> Collection[Kind]:
-        """Which drivers of templates it is."""
+        """The driver kinds of templates that it accepts."""
 
     def capabilities(self) -> Capabilities:
-        """What this driver can promise here; after `open`."""
+        """Return what this driver can enforce here; after `open`."""
 
     def runs(self) -> Sequence[RunStatus]:
-        """What there is, by binding; what has ended, too, until it is forgotten."""
+        """Return all runs by binding, including ended ones that are not yet forgotten."""
 
     async def start(self, work: RunSpec) -> None:
-        """Start it; returns when it runs. Raises `CannotStart`. Whoever stops waiting does not undo it."""
+        """Start a run; return when it runs. Raises `CannotStart`. Cancelling the wait does not undo the start."""
 
     async def stop(self, slot: SlotKey, epoch: Revision, grace_ms: int) -> None:
-        """Begin to end it: it is asked to, and killed after the grace. Of what is not there nothing is to be ended."""
+        """Begin to end a run: TERM, then KILL after the grace. Without such a run it does nothing."""
 
     async def exec(self, work: RunSpec, command: tuple[str, ...], limit_ms: int) -> int:
-        """Run a command beside a process, as it runs itself and as a part of it; its exit code, or minus the signal
-        that ended it. Raises `CannotStart`, and `ExecNotRun`. It ends with all it started when its time is over,
-        with its process, and when whoever waits for it stops."""
+        """Run a command beside a process, and return its exit code, or minus the signal that ended it. Raises
+        `CannotStart` and `ExecNotRun`. It ends with all it started at the limit, with the process, and when the wait is
+        cancelled.
+        """
 
     def keep(self, times: AgentTimes) -> int:
-        """Act by these numbers of the region from now on; what runs already does so with its next extension. Returns
-        for how long at most leased work lives on after its deadline then: more than they say, if they cannot be kept.
+        """Use these durations of the region; running work uses them from its next extension. Return how long leased
+        work runs at most after its deadline: more than they allow, if the driver needs more.
         """
 
     def extend(self, deadline: int) -> None:
-        """Give all leased work until then. A deadline is never lowered, nor moved once it has passed."""
+        """Extend the deadline of all leased work. A deadline is never lowered, nor moved after it has passed."""
 
     async def forget(self, slot: SlotKey, epoch: Revision) -> None:
-        """Let go of what has ended. Its last logs stay for a while."""
+        """Discard an ended run. Its last logs are retained for a while."""
 
     async def changed(self) -> None:
-        """Return when `lives` may say something else than when this returned last. For one waiter."""
+        """Return when `runs` may have changed since this returned last. For one waiter."""
 
     async def close(self) -> None:
-        """The agent goes; what runs stays."""
+        """Close the driver; runs continue."""

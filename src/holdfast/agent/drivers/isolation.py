@@ -1,16 +1,16 @@
-"""What a driver can promise on its machine, in the words of the ledger: what the kernel keeps, and nothing less."""
+"""The driver's capabilities as the ledger's enum: only what the kernel enforces counts."""
 
 from __future__ import annotations
 
 from holdfast.agent.drivers.driver import Capabilities, LimitMethod
 from holdfast.core.model.objects.isolation import Capability
 
-#: How a limit may be kept that only holds most of the time: what is looked at now and then is over it in between.
+#: Methods that do not enforce a limit at every moment.
 _LOOSE = (LimitMethod.SAMPLED, LimitMethod.NOT_LIMITED)
 
 
 def enforced_capabilities(can: Capabilities) -> tuple[Capability, ...]:
-    """What is enforced between tenants, sorted."""
+    """Return what is enforced between tenants, sorted."""
     found = {
         Capability.USERS: can.users,
         Capability.PID_NAMESPACE: can.namespaces,

@@ -1,8 +1,8 @@
-"""A driver without processes, on any clock: for simulations, and for agents by the thousand.
+"""A driver without processes, on any clock: for simulations, and for thousands of agents in one process.
 
-A machine holds what runs, and outlives its agents; a driver is one agent's hold on it. Nothing runs by itself: what has
-become of a process is worked out when somebody looks, from when it began, how it is, and what was asked of it. Guards
-are there in effect: leased work ends at its deadline, whoever looks.
+A machine holds the runs and outlives its agents; a driver is one agent's access to it. Nothing runs by itself: the
+state of a run is computed on request from its start, its behavior and the requests to it. The effect of guards is
+included: leased work ends at its deadline, whether or not an agent runs.
 
 Size: the machine, its processes and the driver; each is of no use without the others.
 """
@@ -38,11 +38,10 @@ NEVER = 2**62
 class SimulatedBehavior(Struct, frozen=True):
     """How a process behaves, in milliseconds.
 
-    How long it takes to start; after how long it ends by itself, with which code and why, `runs_ms` 0: never; how long
-    it takes to end when asked. With a guard that is `slowest` it lives on after its deadline for all of the region's
-    grace and kill margin, and for `late_ms` more; otherwise no longer than its own grace.
-    It answers once it has run for `ready_ms`, but not between the two times of `unwell`. With a `fault` it cannot be
-    started at all.
+    It takes `start_ms` to start and `stop_ms` to stop. It ends by itself after `runs_ms`, with `code` and `why`; 0:
+    never. After its deadline it runs on for at most its grace; with a `slowest` guard, for the region's grace, kill
+    margin and `late_ms`. It passes probes from `ready_ms` on, but not between the times of `unwell`. With a `fault` it
+    cannot start.
     """
 
     start_ms: int = 0
@@ -58,41 +57,41 @@ class SimulatedBehavior(Struct, frozen=True):
 
 
 class SimulatedRun:
-    """One process: what it was begun as, and what was asked of it."""
+    """One process: its specification, and the requests to it."""
 
     def __init__(self, work: RunSpec, habit: SimulatedBehavior, began: int, overrun: int = OVERRUN_MS) -> None:
         self.work = work
         self.habit = habit
         self.began = began
         self.deadline = work.deadline if work.leased else NEVER
-        #: When it was asked to end, and when it is killed if it has not.
+        #: When it was asked to stop, and when it is killed at the latest.
         self.asked = NEVER
         self.killed = NEVER
-        #: For how long its guard lets it live on after its deadline, at its slowest.
+        #: How long its guard lets it run on after its deadline, at most.
         self.overrun = overrun
 
     def asked_at(self) -> int:
-        """When it begins to end, unless it ends by itself before."""
+        """Return when it begins to end, unless it ends by itself before."""
         return min(self.asked, self.deadline)
 
     def by_itself_at(self) -> int:
-        """When it ends if nobody asks."""
+        """Return when it ends if it is not stopped."""
         return self.began + self.habit.runs_ms if self.habit.runs_ms else NEVER
 
     def ends_at(self) -> int:
-        """When it is gone."""
+        """Return when it has ended."""
         habit = self.habit
         fence_ms = self.overrun + habit.late_ms if habit.slowest else min(habit.stop_ms, self.work.grace_ms)
         return min(self.by_itself_at(), self.asked + habit.stop_ms, self.killed, self.deadline + fence_ms)
 
     def answers(self, now: int) -> bool:
-        """Whether it is there at this time, and well enough to say so."""
+        """Whether it passes probes at this time."""
         ran = now - self.began
         first, last = self.habit.unwell
         return self.habit.ready_ms <= ran and not first <= ran < last and now < min(self.asked_at(), self.ends_at())
 
     def seen(self, now: int) -> RunStatus:
-        """What it is at this time."""
+        """Return its status at this time."""
         work = self.work
         deadline = self.deadline if work.leased else 0
         live = RunStatus(work.slot, work.epoch, work.name, RunState.RUNNING, self.began, 0, work.leased, deadline)
@@ -110,7 +109,7 @@ class SimulatedRun:
         return replace(live, state=RunState.ENDED, signal=9, why=why, detail="it did not end within its grace")
 
 
-#: What a machine of root's agent can enforce.
+#: What an agent that is root can enforce.
 EVERYTHING = Capabilities(
     LimitMethod.CGROUP,
     LimitMethod.CGROUP,
@@ -120,7 +119,7 @@ EVERYTHING = Capabilities(
     users=True,
     namespaces=True,
 )
-#: What one can of an agent that is not root: all runs as its user, and is looked at now and then.
+#: What an agent that is not root can enforce: all runs have its user, and limits are sampled.
 ONE_USER = Capabilities(
     LimitMethod.SAMPLED, LimitMethod.NOT_LIMITED, LimitMethod.SAMPLED, LimitMethod.NOT_LIMITED, whole=False,
     users=False, namespaces=False,
@@ -129,7 +128,7 @@ ONE_USER = Capabilities(
 
 
 class SimulatedMachine:
-    """What runs on one machine. `habit` says of each work how its process behaves; `can` is what is enforced there."""
+    """The runs on one machine. `habit` returns the behavior of each run; `can` is what the machine enforces."""
 
     def __init__(
         self, clock: Clock, habit: Callable[[RunSpec], SimulatedBehavior], can: Capabilities = EVERYTHING
@@ -138,25 +137,25 @@ class SimulatedMachine:
         self.habit = habit
         self.can = can
         self.processes: dict[RunKey, SimulatedRun] = {}
-        #: For how long leased work lives on after its deadline, by the numbers that were told last.
+        #: How long leased work runs on after its deadline, by the durations that were received last.
         self.overrun = OVERRUN_MS
-        #: What ran when the power was lost, as it is told from then on.
+        #: Runs that a power loss ended, with their status from then on.
         self.lost: dict[RunKey, RunStatus] = {}
 
     def begin(self, work: RunSpec, habit: SimulatedBehavior) -> None:
-        """A process begins; it runs once it has started."""
+        """Start a process; it runs once it has started."""
         self.processes[work.slot, work.epoch] = SimulatedRun(
             work, habit, self.clock.boot() + habit.start_ms, self.overrun
         )
 
     def ask_to_end(self, process: SimulatedRun, grace_ms: int) -> None:
-        """A process is asked to end; after its grace it is killed."""
+        """Stop a process; it is killed after its grace."""
         now = self.clock.boot()
         process.asked = min(process.asked, now)
         process.killed = min(process.killed, now + grace_ms)
 
     def lose_power(self) -> None:
-        """Everything that ran is gone, at once."""
+        """End everything that runs, at once."""
         now = self.clock.boot()
         for binding, process in self.processes.items():
             seen = process.seen(now)
@@ -167,36 +166,36 @@ class SimulatedMachine:
 
 
 class SimulatedDriver:
-    """One agent's hold on a machine."""
+    """One agent's access to a machine."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
         self._clock = machine.clock
         self._changed = ClockEvent()
-        #: What was seen when `changed` last returned.
+        #: The runs when `changed` last returned.
         self._known: Sequence[RunStatus] = ()
 
     async def open(self) -> None:
-        """Whatever the machine has is found."""
+        """Adopt all runs of the machine."""
         self._changed.set()
 
     @property
     def kinds(self) -> Collection[Kind]:
-        """Whatever is asked for is played."""
+        """All kinds: every run is simulated."""
         return tuple(Kind)
 
     def capabilities(self) -> Capabilities:
-        """What the machine is said to be able to enforce."""
+        """Return what the machine is configured to enforce."""
         return self._machine.can
 
     def runs(self) -> Sequence[RunStatus]:
-        """What there is at this time, by binding."""
+        """Return all runs at this time, by binding."""
         now = self._clock.boot()
         seen = {binding: process.seen(now) for binding, process in self._machine.processes.items()}
         return [live for _, live in sorted((seen | self._machine.lost).items())]
 
     async def start(self, work: RunSpec) -> None:
-        """Start it, in the time that its habit takes."""
+        """Start it, in the time that its behavior takes."""
         machine, binding = self._machine, (work.slot, work.epoch)
         habit = machine.habit(work)
         if binding in machine.processes or binding in machine.lost:
@@ -219,18 +218,18 @@ class SimulatedDriver:
             self._changed.set()
 
     async def exec(self, work: RunSpec, command: tuple[str, ...], limit_ms: int) -> int:
-        """A command beside a process ends well as long as that runs."""
+        """Return 0 as long as the process runs, and 1 otherwise."""
         del command, limit_ms
         process = self._machine.processes.get((work.slot, work.epoch))
         return 0 if process is not None and process.seen(self._clock.boot()).state is RunState.RUNNING else 1
 
     def keep(self, times: AgentTimes) -> int:
-        """Whatever the numbers are, they are kept."""
+        """Use these durations. They can always be met."""
         self._machine.overrun = times.grace + times.kill_margin
         return self._machine.overrun
 
     def extend(self, deadline: int) -> None:
-        """Move the deadlines of all leased work that have not passed."""
+        """Extend the deadlines of all leased work that have not passed."""
         now = self._clock.boot()
         for process in self._machine.processes.values():
             if process.work.leased and now < process.deadline:
@@ -238,23 +237,23 @@ class SimulatedDriver:
                 process.overrun = min(process.overrun, self._machine.overrun)
 
     async def forget(self, slot: SlotKey, epoch: Revision) -> None:
-        """Let go of what has ended."""
+        """Discard an ended run."""
         self._machine.processes.pop((slot, epoch), None)
         self._machine.lost.pop((slot, epoch), None)
         self._changed.set()
 
     async def changed(self) -> None:
-        """Return when something was asked for, or the next thing has happened by itself."""
+        """Return after a request, or when the state of a run changes by itself."""
         while not self._changed.is_set() and self.runs() == self._known:
             await self._wait()
         self._changed.clear()
         self._known = self.runs()
 
     async def close(self) -> None:
-        """The agent goes; what runs stays."""
+        """Close the driver; runs continue."""
 
     async def _wait(self) -> None:
-        """Until something is asked for, or something may happen."""
+        """Wait for a request, or until a state may change by itself."""
         now = self._clock.boot()
         processes = self._machine.processes.values()
         times = [time for process in processes for time in (process.asked_at(), process.ends_at())]

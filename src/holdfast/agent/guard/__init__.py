@@ -2,9 +2,9 @@
 
 - `guard`          one run from its order to its result: the deadline, the connection to agents, the end
 - `exec_commands`  commands that run beside the process while it lives, such as probes
-- `child`          what a fork of the guard does until it is the process, or a command
+- `child`          code of a forked child until it executes the process or a command
 - `namespaces`     pids, mounts and IPC of the run's own, held by the first process in them
-- `kernel`         processes, sessions and cgroups as the kernel shows them, and how they are killed
+- `kernel`         processes, sessions and cgroups as the kernel shows them, and how to kill them
 - `files`          the slot's folder: names, files written atomically, logs of bounded size
 - `__main__`       the program: `python -I -S .../guard`
 

@@ -1,4 +1,4 @@
-"""The program of a guard. Isolated, it finds the standard library alone: it is shown where its other modules are."""
+"""The program of a guard. It runs isolated, with the standard library only, so it adds the path of its own modules."""
 
 import os
 import sys

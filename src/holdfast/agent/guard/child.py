@@ -1,13 +1,13 @@
-"""What a fork of the guard does until it is something else: the process, or a command beside it.
+"""The code of a forked child of the guard, until it executes the process or a command beside it.
 
     guard ──fork──▶ the process, in a session of its own
           ──fork──▶ a keeper ──fork──▶ a command, in the guard's session, in a group of its own
 
-Where a replica has namespaces, all of these are forked into that of its pids, and enter the others here: the process
-once it is in its cgroup, whose files are out of sight from then on; a keeper before it forks, with descriptors of them.
-A keeper is the parent of one command. Whatever leaves the command's group or session comes back to the keeper, which
-ends it when the command is over. A command is in the replica's cgroup, as its user, and a part of it; a keeper is not.
-Both are killed by the kernel when the guard is.
+In a replica with namespaces, all of these are forked into its pid namespace and enter the others here. The process does
+so after it has joined its cgroup, whose files are not visible from then on. A keeper does so before it forks, with
+descriptors of them. A keeper is the parent of one command. Processes that leave the command's group or session become
+the keeper's children, which ends them with the command. A command is in the replica's cgroup and has its user; a keeper
+is not. The kernel kills both when the guard dies.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     from holdfast.agent.guard.namespaces import SharedNamespaces
 
-#: How soon to look again while something that was killed is not gone.
+#: How soon to check again whether killed processes have ended.
 HURRY_MS = 20
-#: What is said of a process whose lease had run out before it began: another one may run elsewhere.
+#: The answer for a process whose lease expired before it began: the replica may run elsewhere by now.
 LATE = "lease 0"
-#: A guard ignores some signals, Python others, and whoever started the agent may have ignored any: what is executed
-#: would ignore them, too.
+#: Signals that are reset before an exec: the guard, Python or the agent's parent may ignore some, and that is
+#: inherited.
 _SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 
 
@@ -53,12 +53,12 @@ def become(
     entries: list[int] | None = None,
     namespaces: SharedNamespaces | None = None,
 ) -> NoReturn:
-    """In the child: turn into what was ordered, once the guard says go; or tell at which step that failed, and end.
+    """In the child: execute the ordered command once the guard permits it; or report the failed step, and exit.
 
-    Without a `go` it is a command: it stays in the guard's session, where it is found even if its guard is killed. It
-    has the `entries` of its cgroup from its keeper; the process opens its own, and then joins its namespaces.
+    Without `go` it is a command: it stays in the guard's session, where it is found even if its guard is killed, and
+    its keeper passes the `entries` of its cgroup. The process opens its own, and then joins its namespaces.
     """
-    step, parent = "guard", os.getppid()  # 0 from within a namespace of pids, which ends with the guard
+    step, parent = "guard", os.getppid()  # 0 from within a pid namespace, which ends with the guard
     try:
         if go is None:
             os.setpgid(0, 0)
@@ -74,15 +74,15 @@ def become(
         step = "namespaces"
         if namespaces is not None:
             namespaces.join()
-        os.chdir(order["folder"] if order["own"] else ".")  # as root: the way to its own folder may be closed to it
+        os.chdir(order["folder"] if order["own"] else ".")  # as root, since its user may lack access to the path
         step = "user"  # from here on nothing can be imported: the user may not be able to read the standard library
         if order["user"] is not None:
-            leave_keys()  # as root, whose quota of them it is counted into
+            leave_keys()  # as root, since a keyring counts toward its user's quota
             uid, gid = order["user"]
             os.setgroups([])
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
-        # After the change of user, which would undo it. No set-uid program gives back what was given up.
+        # After the change of user, which would undo it. No set-uid program can regain privileges from here on.
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
@@ -104,12 +104,12 @@ def become(
 
 
 def opened(order: dict[str, Any]) -> list[int]:
-    """Descriptors of the files through which its cgroup is entered."""
+    """Return descriptors of the files through which its cgroup is entered."""
     return [os.open(f"{group}/cgroup.procs", os.O_WRONLY) for group in order["groups"]]
 
 
 def _execute(command: list[str], environment: dict[str, str]) -> NoReturn:
-    """Be this command, wherever it is found."""
+    """Execute this command, found by PATH."""
     name, folders = command[0], environment["PATH"].split(":")
     failed: int | None = errno.ENOENT
     for program in [name] if "/" in name else [os.path.join(folder, name) for folder in folders if folder]:
@@ -121,8 +121,9 @@ def _execute(command: list[str], environment: dict[str, str]) -> NoReturn:
 
 
 def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: SharedNamespaces) -> NoReturn:
-    """In the child: run a command until it ends, its time is over, or whoever is on the line asks for no more; end what
-    it has left; then say its code there, or at which step it failed."""
+    """In the child: run a command until it ends, its time is over, or its agent cancels it. Then end what it left, and
+    report its exit code or the failed step.
+    """
     guard = os.getppid()
     try:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -139,7 +140,7 @@ def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: SharedName
         except OSError as error:
             os.write(line, json.dumps({"failed": f"{step} {error.errno}"}).encode())
             os._exit(0)
-        close_all_but(line, *entries)  # of all else that a guard has open, nothing is a keeper's
+        close_all_but(line, *entries)  # a keeper uses no other open file of the guard
         nothing = os.open(os.devnull, os.O_RDWR)
         why, failed = os.pipe()
         pid = os.fork()
@@ -157,7 +158,7 @@ def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: SharedName
 
 
 def _ended(leader: int) -> int:
-    """End this command and all that has come of it; its exit code, or minus the signal that ended it."""
+    """End this command and all its descendants; return its exit code, or minus the signal that ended it."""
     status: int | None = None
     while True:
         kill_descendants(leader if status is None else 0)
@@ -166,6 +167,6 @@ def _ended(leader: int) -> int:
                 if waited[0] == leader:
                     status = waited[1]
         except ChildProcessError:
-            assert status is not None, "whoever has no children has waited for its command"
+            assert status is not None, "without children its command was waited for"
             return os.waitstatus_to_exitcode(status)
         time.sleep(HURRY_MS / 1_000)

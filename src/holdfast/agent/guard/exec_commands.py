@@ -1,8 +1,8 @@
-"""What else runs for a replica while it lives, as its probes do: with its variables, its folder and its user, in its
-cgroup, counted into its limits, and ended with it.
+"""Commands that run beside a replica while it lives, such as probes: with its variables, folder and user, in its cgroup
+and within its limits.
 
-An agent asks for a command on its line, and is told its exit code there. It ends with all that it started when its time
-is over, when its agent no longer waits or is gone, and with the replica.
+An agent requests a command over its connection, and receives the exit code there. The command ends with all that it
+started when its time is over, when its agent stops waiting or disconnects, and with the replica.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from holdfast.agent.guard.namespaces import SharedNamespaces
 
-#: So many at a time: a replica has three probes.
+#: Largest number of commands at a time; a replica has three probes.
 COMMANDS_MAX = 16
 
 
 class ExecCommand:
-    """One that runs: who asked for it under which number, its keeper, and the line to that."""
+    """A running command: the agent and number of its request, its keeper, and the connection to the keeper."""
 
     def __init__(self, agent: socket.socket, number: int, keeper: int, line: socket.socket) -> None:
         self.agent = agent
@@ -37,13 +37,13 @@ class ExecCommand:
         self.said = b""
 
     def end(self) -> None:
-        """Nobody waits for it any more: by this its keeper knows."""
+        """Signal the keeper that no agent waits for it any more."""
         with suppress(OSError):
             self.line.shutdown(socket.SHUT_WR)
 
 
 class ExecCommands:
-    """Those of one guard, by the line on which their keepers speak."""
+    """The commands of one guard, by the connection to their keepers."""
 
     def __init__(self, order: dict[str, Any], poll: select.poll, namespaces: SharedNamespaces) -> None:
         self._order = order
@@ -52,17 +52,18 @@ class ExecCommands:
         self.by_line: dict[int, ExecCommand] = {}
 
     def keepers(self) -> list[int]:
-        """The pids of all keepers: they are the guard's own, and use nothing of the replica's."""
+        """Return the pids of all keepers: they are the guard's processes, outside the replica's limits."""
         return [one.keeper for one in self.by_line.values()]
 
     def begin(self, agent: socket.socket, asked: dict[str, Any], *, is_ending: bool) -> None:
-        """Run a command for an agent: `run` is its number there, `limit` how many milliseconds it has. Nothing begins
-        for a process that ends."""
+        """Run a command for an agent: `run` is its number, `limit` its time in milliseconds. An ending process gets no
+        commands.
+        """
         failed = "ending 0" if is_ending else "busy 0" if len(self.by_line) >= COMMANDS_MAX else ""
         try:
             if not failed:
                 self._begin(agent, asked)
-        except OSError as error:  # no room for another process, for one: the guard goes on
+        except OSError as error:  # such as no free process: the guard goes on
             failed = f"fork {error.errno}"
         if failed:
             _answer(agent, {"ran": asked["run"], "failed": failed})
@@ -78,7 +79,7 @@ class ExecCommands:
         self._poll.register(line, select.POLLIN)
 
     def hear(self, file: int) -> None:
-        """What a keeper says; when it has gone, its agent is told. One that was killed was so with its command."""
+        """Read a keeper's message; when it has ended, report to the agent. A killed keeper ends with its command."""
         one = self.by_line[file]
         piece = one.line.recv(256)
         one.said += piece
@@ -90,7 +91,7 @@ class ExecCommands:
         _answer(one.agent, {"ran": one.number, **(json.loads(one.said) if one.said else {"code": -9})})
 
     def end(self, agent: socket.socket, number: int | None = None) -> None:
-        """End what an agent asked for: one command, or all of them."""
+        """End what an agent requested: one command, or all of them."""
         for one in self.by_line.values():
             if one.agent is agent and number in (None, one.number):
                 one.end()
@@ -103,5 +104,5 @@ class ExecCommands:
 
 
 def _answer(agent: socket.socket, said: dict[str, object]) -> None:
-    with suppress(OSError):  # whoever has gone waits for no answer
+    with suppress(OSError):  # an agent that disconnected waits for no answer
         agent.send(json.dumps(said).encode())

@@ -1,4 +1,4 @@
-"""What lies in a slot's folder: the names, files that are written whole, and logs of bounded size."""
+"""The files in a slot's folder: their names, atomic writes, and logs of bounded size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RECORD, RESULT, WHO, SOCKET, LOGS = "record.json", "result.json", "who", "guard.
 
 
 def write_atomically(path: str, said: dict[str, object]) -> None:
-    """Put this there, durably, so that a reader sees all of it or what was there before."""
+    """Write a file durably, so that a reader sees either all of it or its former content."""
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         json.dump(said, file)
         file.flush()
@@ -27,7 +27,9 @@ class RunLog:
         self.file = os.open(os.devnull, os.O_WRONLY)
 
     def keep(self, pipe: int) -> None:
-        """Read to the end. What a full disk does not take is lost: the process must not wait for it."""
+        """Copy the pipe until it closes. Output that a full disk does not accept is lost, since the process must not
+        block.
+        """
         while piece := os.read(pipe, min(65_536, self.limit)):
             with suppress(OSError):
                 if self.size + len(piece) > self.limit:
@@ -35,7 +37,7 @@ class RunLog:
                 self.size += os.write(self.file, piece)
 
     def turn_over(self) -> None:
-        """Begin the next file, and let go of the oldest."""
+        """Begin the next file, and discard the oldest."""
         for number in range(len(self.names) - 1, 0, -1):
             with suppress(FileNotFoundError):
                 os.replace(self.names[number - 1], self.names[number])

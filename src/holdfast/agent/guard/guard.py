@@ -1,19 +1,19 @@
-"""One replica under its guard: the parent of its process, and the fence that does not depend on the agent (RULES 4).
+"""The guard of one replica: the parent of its process, and the fence that does not depend on the agent (RULES 4).
 
     agent ──order, on stdin──────▶ guard ──fork, exec──▶ the process, in a session and namespaces of its own
-          ──extend, stop, go─────▶   │   ──TERM at the deadline or when asked, KILL after the grace──▶
+          ──extend, stop, go─────▶   │   ──TERM at the deadline or on a stop, KILL after the grace──▶
           ──run, cancel──────────▶   │   ──fork──▶ keepers ──fork, exec──▶ commands beside it
-          ◀─what is, what ran────────┘   on guard.sock
-    running ──deadline · stop · over a limit──▶ stopping ──nothing is left──▶ ended: result.json, then the guard goes
+          ◀─reports, results─────────┘   on guard.sock
+    running ──deadline · stop · over a limit──▶ stopping ──nothing is left──▶ ended: result.json, then the guard exits
        └──────the process ends by itself────────────┘
 
-It runs in a session of its own, with its slot's folder as its working folder. Its order comes through its stdin, since
-arguments and environments of processes can be read by others. The record is written before the process begins,
-the result when nothing of it is left. If the guard dies, the kernel kills the process.
+It runs in a session of its own, with its slot's folder as its working folder. It receives its order on stdin, since
+arguments and environments of processes can be read by others. It writes the record before the process begins, and the
+result when nothing of it is left. If the guard dies, the kernel kills the process.
 
-All deadlines are kept in one poll loop on the boot-time clock. Nothing in it waits for a disk, a reader or an agent:
-logs are written by threads, and agents are told without waiting. Orphans of the process become the guard's children, so
-that it ends what has left the session, too.
+One poll loop on the boot clock handles all deadlines. It never waits for a disk, a reader or an agent: threads write
+the logs, and messages to agents are sent without blocking. Orphans of the process become the guard's children, so that
+it also ends those that left the session.
 
 Size: one loop, and all that may happen in it.
 """
@@ -36,15 +36,15 @@ from holdfast.agent.guard.files import LOGS, RECORD, RESULT, SOCKET, WHO, RunLog
 from holdfast.agent.guard.kernel import boot_ms
 from holdfast.agent.guard.namespaces import Namespaces, SharedNamespaces, trial
 
-TYPE_CHECKING = False  # `typing` would be the slowest import, and nothing needs it to run
+TYPE_CHECKING = False  # `typing` would be the slowest import, and nothing needs it at run time
 if TYPE_CHECKING:
     from typing import Any
 
-#: How long a poll may last while there is a time to keep: its own clock stands still while the machine is suspended.
+#: Longest poll while a time is due: the clock of a poll stands still while the machine is suspended.
 TICK_MS = 250
 #: How long to wait for a disk, once nothing is left to end.
 DISK_MS = 1_000
-#: No message of an agent's is longer.
+#: Largest message of an agent.
 MESSAGE_BYTES = 1 << 18
 
 
@@ -55,7 +55,7 @@ class Guard:
         self.order = order
         self.groups: list[str] = order["groups"]
         self.deadline: int = order["deadline"]
-        #: When it is killed at the latest, once it has begun to end; why it has; and how it ended.
+        #: When it is killed at the latest, once it has begun to end; why it ends; and how it ended.
         self.due = self.sample_at = 0
         self.why = self.failed = ""
         self.status: int | None = None
@@ -64,7 +64,7 @@ class Guard:
         self.poll = select.poll()
 
     def run(self) -> None:
-        """Start it, and stay until it has ended."""
+        """Start it, and serve until it has ended."""
         self.start()
         while not self.gone:
             for file, _ in self.poll.poll(self.patience()):
@@ -82,7 +82,7 @@ class Guard:
             self.judge()
 
     def start(self) -> None:
-        """Fork; write down who that is; let it begin."""
+        """Fork, record the process ids, and let the process begin."""
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         self.door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         self.door.bind(SOCKET)
@@ -93,7 +93,7 @@ class Guard:
         self.nothing = os.open(os.devnull, os.O_RDWR)
         self.pid = self.namespaces.fork()
         if self.pid == 0:
-            os.close(let_go)  # or it would wait for ever for a guard that has died
+            os.close(let_go)  # or it would wait forever for a guard that has died
             become(self.order, said, (self.nothing, to_out, to_err), go, namespaces=self.namespaces)
         for theirs in (go, said, to_out, to_err):
             os.close(theirs)
@@ -107,7 +107,7 @@ class Guard:
             kernel.publish_deadline(self.deadline)
         pids = (("guard", os.getpid()), ("process", self.pid), ("first", self.namespaces.first))
         who = {name: [pid, one.start] for name, pid in pids if pid and (one := kernel.seen(pid))}
-        os.symlink(json.dumps({**who, "boot": self.order["record"]["boot"]}), WHO)  # never torn; if the record is lost
+        os.symlink(json.dumps({**who, "boot": self.order["record"]["boot"]}), WHO)  # atomic; if the record is lost
         write_atomically(RECORD, {**self.order["record"], **who, "since": self.since})
         logs = {out: RunLog(f"{LOGS}/stdout", *self.order["logs"]), err: RunLog(f"{LOGS}/stderr", *self.order["logs"])}
         self.logs = [threading.Thread(target=log.keep, args=(pipe,), daemon=True) for pipe, log in logs.items()]
@@ -116,21 +116,21 @@ class Guard:
         for file in (self.door.fileno(), self.said, self.woken):
             self.poll.register(file, select.POLLIN)
         os.dup2(self.nothing, 0)
-        self.failed = LATE if self.order["leased"] and boot_ms() >= self.deadline else ""  # a disk has hung since
+        self.failed = LATE if self.order["leased"] and boot_ms() >= self.deadline else ""  # the disk was slow
         os.write(let_go, b"" if self.failed else b"!")
         os.close(let_go)
 
     def patience(self) -> int | None:
-        """How long news may be waited for."""
+        """Return how long the next poll may wait."""
         now = boot_ms()
         if self.due and now >= self.due:
             return DISK_MS if self.ended else HURRY_MS
-        deadline = 0 if self.due else self.deadline * self.order["leased"]  # once it has begun, only the end is due
+        deadline = 0 if self.due else self.deadline * self.order["leased"]  # once it ends, only `due` counts
         times = [one for one in (deadline, self.due, self.sample_at) if one]
         return max(0, min(min(times) - now, TICK_MS)) if times else None
 
     def reap(self) -> None:
-        """Wait for whoever has ended: the process, and what it left behind."""
+        """Wait for ended children: the process, and orphans that it left."""
         try:
             while (waited := os.waitpid(-1, os.WNOHANG))[0]:
                 if waited[0] == self.pid:
@@ -145,7 +145,7 @@ class Guard:
             self.begin("deadline", self.deadline + self.order["grace"])
         if self.status is None and self.order["sample"] and now >= self.sample_at:
             self.sample_at = now + self.order["sample"]
-            with suppress(OSError):  # what cannot be looked at now is looked at the next time
+            with suppress(OSError):  # without a descriptor: sampled again next time
                 self.sample(now)
         if self.status is not None and self.alone and not kernel.members(self.groups):
             self.end()
@@ -155,7 +155,7 @@ class Guard:
             kernel.kill_descendants(self.pid if self.status is None else 0)
 
     def begin(self, why: str, due: int) -> None:
-        """Ask the group to end, and kill it when that is due. What has begun can only be hastened."""
+        """Send TERM to the group, and kill it when `due`. A run that is ending can only get an earlier `due`."""
         if self.due:
             self.due = min(self.due, due)
             return
@@ -165,7 +165,7 @@ class Guard:
         self.tell(*self.agents.values())
 
     def sample(self, now: int) -> None:
-        """End what is over a limit that no cgroup keeps, or of which the kernel has killed a part."""
+        """End a run that exceeds a limit without a cgroup, or of which the kernel has killed a part."""
         limits, keepers = (self.order["sampled_bytes"], self.order["sampled_pids"]), self.commands.keepers()
         ours = {*keepers, self.namespaces.first}
         pids = [pid for pid in kernel.descendants(os.getpid()) if pid not in ours] if any(limits) else []
@@ -174,16 +174,16 @@ class Guard:
         why = kernel.over([one for pid, one in living.items() if pid not in beside], *limits)
         if kernel.memory_kills(self.groups) or why:
             self.begin(why or "over-memory", now)
-        elif kernel.over(living.values(), *limits):  # only together with commands: those end, once they ran for a while
+        elif kernel.over(living.values(), *limits):  # over only with commands: end those that ran for a while
             self.commands.end_older(now - self.order["sample"])
 
     def end(self) -> None:
-        """Nothing is left: write down how it ended, tell, and go. A guard that cannot write it stays until told to."""
+        """Write the result, report it, and exit; without a written result, stay until an agent lets it go."""
         if not self.ended:
             for thread in self.logs:
                 thread.join(DISK_MS / 1000)
             self.ended = True
-        self.gone |= bool(self.failed) or not os.path.exists(RECORD)  # without a record nobody will ever ask
+        self.gone |= bool(self.failed) or not os.path.exists(RECORD)  # without a record no agent will ever connect
         with suppress(OSError):
             write_atomically(RESULT, self.what_is())
             self.gone = True
@@ -191,7 +191,7 @@ class Guard:
         self.report(self.failed)
 
     def hear_start(self) -> None:
-        """The process has begun, or could not: whoever ordered it is told, in the latter case when all is over."""
+        """The process has begun, or could not: report that to the agent, in the latter case at the end."""
         self.failed = os.read(self.said, 64).decode() or self.failed
         self.poll.unregister(self.said)
         if not self.failed:
@@ -203,7 +203,7 @@ class Guard:
         os.dup2(self.nothing, 1)
 
     def what_is(self) -> dict[str, object]:
-        """Everything that an agent may want to know. A negative code is the signal that ended it."""
+        """Return the guard's report. A negative code is the signal that ended the process."""
         state = "ended" if self.ended else "stopping" if self.due else "running"
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         said = {"state": state, "pid": self.pid, "since": self.since, "deadline": self.deadline}
@@ -212,11 +212,11 @@ class Guard:
     def tell(self, *agents: socket.socket) -> None:
         said = json.dumps(self.what_is()).encode()
         for agent in agents:
-            with suppress(OSError):  # whoever does not hear this sees the guard go, and reads the result
+            with suppress(OSError):  # an agent that misses this sees the guard exit, and reads the result
                 agent.send(said)
 
     def welcome(self) -> None:
-        """An agent has come: tell it what is."""
+        """Accept an agent's connection and send it the report."""
         self.judge()
         agent, _ = self.door.accept()
         agent.setblocking(False)
@@ -225,8 +225,9 @@ class Guard:
         self.tell(agent)
 
     def hear(self, agent: socket.socket) -> None:
-        """Do what an agent asks. A deadline is never lowered, and once it has passed no other is taken. The grace after
-        it is never raised: another session may be counted on it."""
+        """Process an agent's message. A deadline is never lowered, nor moved after it has passed. The grace is never
+        raised, since a region may rely on the lower one.
+        """
         asked = {}
         with suppress(OSError):
             asked = json.loads(agent.recv(MESSAGE_BYTES) or "{}")
@@ -242,14 +243,14 @@ class Guard:
         if "cancel" in asked:
             self.commands.end(agent, asked["cancel"])
         self.gone |= self.ended and "go" in asked
-        if not asked:  # it has gone; there may be another
+        if not asked:  # it has disconnected; another agent may connect
             self.commands.end(agent)
             self.poll.unregister(agent)
             self.agents.pop(agent.fileno()).close()
 
 
 def main() -> None:
-    """Read the order, and leave whoever gave it: a guard is nobody's child. Or only try what it would need."""
+    """Read the order, and detach from the agent by a fork. A `trial` only tests whether namespaces work."""
     order = json.loads(sys.stdin.buffer.read())
     if "trial" in order:
         print(trial(order["trial"]))

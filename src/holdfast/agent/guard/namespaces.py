@@ -1,14 +1,14 @@
-"""The namespaces of one replica: pids, mounts and IPC of its own, so that it sees nothing of its node's other work.
+"""The namespaces of one replica: its own pids, mounts and IPC, so that it sees nothing of other work on the node.
 
-    guard ──unshare, fork──▶ the first: mounts what is seen, then only is there: pid 1, until it is killed
-          ──setns, fork────▶ the process, and keepers of commands: among the first's pids, seen with its mounts
+    guard ──unshare, fork──▶ the first process: mounts the replica's view, then waits as pid 1 until it is killed
+          ──setns, fork────▶ the process, and keepers of commands: with the pids and mounts of the first
 
 The guard stays outside and is the parent of the process, as without namespaces: deadlines, signals, exit codes and
-records are the same (docs/decisions/0030). The first inherits orphans. When it is killed the kernel kills all that is
-in there, wherever that has fled to; and it is killed with its guard.
+records are the same (docs/decisions/0030). The first process inherits orphans. It is killed with its guard, and then
+the kernel kills all processes in its namespaces.
 
-What is seen is the node's own files but for these: `/tmp`, `/var/tmp` and `/dev/shm` are new and in memory; `/proc`
-tells of these pids alone; of cgroups there is the own one, to be read; and what is hidden is not there.
+A replica sees the node's own files, except that `/tmp`, `/var/tmp` and `/dev/shm` are new and in memory; `/proc` shows
+these pids only; of cgroups it sees its own, read-only; and hidden paths are empty.
 """
 
 from __future__ import annotations
@@ -29,32 +29,33 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE
     1, 2, 4, 8, 1 << 5, 1 << 12, 1 << 14, 1 << 19,
 )  # fmt: skip
 BARE = MS_NOSUID | MS_NODEV | MS_NOEXEC
-#: What everybody may write to; the first one has to be there.
+#: Folders that every user may write to; the first one must exist.
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 CGROUPS = "/sys/fs/cgroup"
-#: What is said when all is mounted.
+#: The message when everything is mounted.
 READY = "ready"
 
 
 class SharedNamespaces:
-    """The node's own, where a replica has none."""
+    """The node's own namespaces, for a replica without its own."""
 
     first = 0
 
     def fork(self) -> int:
-        """Fork one who belongs to the replica."""
+        """Fork a process of the replica."""
         return os.fork()
 
     def join(self) -> None:
-        """In such a child: see what is seen in there. Where anything changes, its working folder is the root."""
+        """In such a child: enter the mounts and IPC. With own namespaces, its working folder becomes the root."""
 
     def kill(self) -> None:
-        """End all that is in there, as far as the kernel does that."""
+        """Kill all that is in the namespaces, as far as the kernel does that."""
 
 
 class Namespaces(SharedNamespaces):
-    """Those of one replica, held by the first process in them, once all is mounted. Raises `OSError` where the kernel
-    allows none."""
+    """The namespaces of one replica, held by their first process, once all is mounted. Raises `OSError` if the kernel
+    allows none.
+    """
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._own = os.open("/proc/self/ns/pid", os.O_RDONLY)
@@ -87,12 +88,12 @@ class Namespaces(SharedNamespaces):
         kernel.setns(self._held, kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
 
     def kill(self) -> None:
-        with suppress(ProcessLookupError):  # it was waited for: nothing is in there
+        with suppress(ProcessLookupError):  # it was waited for: the namespaces are empty
             signal.pidfd_send_signal(self._held, signal.SIGKILL)
 
 
 def trial(order: dict[str, Any]) -> str:
-    """Why a replica cannot have namespaces of its own here; empty: it can."""
+    """Return why a replica cannot have its own namespaces here; empty: it can."""
     try:
         made = Namespaces(order)
         pid = made.fork()
@@ -105,7 +106,7 @@ def trial(order: dict[str, Any]) -> str:
 
 
 def _end_trial(made: Namespaces) -> NoReturn:
-    """See from inside whether it is inside."""
+    """Check from inside that `/proc` shows the own pids."""
     code = errno.EINVAL
     try:
         made.join()
@@ -117,8 +118,9 @@ def _end_trial(made: Namespaces) -> NoReturn:
 
 
 def _be_first(order: dict[str, Any], line: int) -> NoReturn:
-    """In the child: mount what is seen, say so, and stay until the guard goes. Of what the guard has open its log is
-    kept. Nobody waits for its children: the kernel removes them when they end."""
+    """In the child: mount the replica's view, report that, and stay until the guard exits. The guard's log stays its
+    stderr. The kernel reaps its children.
+    """
     try:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -141,9 +143,9 @@ def _be_first(order: dict[str, Any], line: int) -> NoReturn:
 
 
 def _mount_all(order: dict[str, Any]) -> None:
-    """All that is seen differently, in an order in which nothing covers what is needed later."""
+    """Mount what the replica sees differently, in an order that covers no path needed later."""
     given = order["namespaces"]
-    kernel.mount("none", "/", "", MS_REC | MS_SLAVE)  # what is mounted here is mounted nowhere else
+    kernel.mount("none", "/", "", MS_REC | MS_SLAVE)  # mounts made here do not appear elsewhere
     shown = {os.path.realpath(path): os.open(path, os.O_PATH) for path in given["shown"] if os.path.isdir(path)}
     groups = {os.path.dirname(os.path.dirname(path)): os.open(path, os.O_PATH) for path in order["groups"]}
     own = {os.path.realpath(order["folder"]): os.open(order["folder"], os.O_PATH)} if order["own"] else {}
@@ -160,7 +162,7 @@ def _mount_all(order: dict[str, Any]) -> None:
 
 
 def _mount_temporary(size_bytes: int) -> None:
-    """One file system in memory for all places that everybody may write to: it has one bound, and ends with them."""
+    """Mount one bounded file system in memory for all temporary folders; it ends with the replica."""
     places = list(dict.fromkeys(os.path.realpath(place) for place in TEMPORARY if os.path.isdir(place)))
     base = places[0]
     options = f"mode=0755,size={size_bytes},nr_inodes={max(1_024, size_bytes >> 12)}"
@@ -172,16 +174,16 @@ def _mount_temporary(size_bytes: int) -> None:
 
 
 def _with_its_folder(path: str) -> str:
-    """What to hide for a path: of a file the folder, where that is closed to others. Whoever renames another file over
-    it, as one replaces a token, takes away what is mounted on it here; and no folder is replaced so."""
+    """Return what to hide for a path: of a file its folder, if that is closed to others, since replacing the file by a
+    rename would remove a mount on it.
+    """
     folder = os.path.dirname(path)
     is_closed = folder != "/" and os.path.isfile(path) and not os.stat(folder).st_mode & 0o007
     return folder if is_closed else path
 
 
 def _hide(path: str) -> None:
-    """Nothing is there any more: of a folder nothing that was in it, of a file no content. Nobody may enter it who
-    could not before."""
+    """Hide a path: a folder appears empty, a file has no content. Access to it is no wider than before."""
     if os.path.isdir(path):
         mode = 0o755 if os.stat(path).st_mode & 0o001 else 0o700
         kernel.mount("hidden", path, "tmpfs", BARE, f"mode={mode:o},size=64k")
@@ -190,7 +192,7 @@ def _hide(path: str) -> None:
 
 
 def _show_covered(kept: dict[str, int], flags: int) -> None:
-    """What is covered under these paths is there again, by the descriptors that were opened before."""
+    """Show the paths that are covered again, by the descriptors that were opened before."""
     for path, file in kept.items():
         if not _is(path, file):
             os.makedirs(path, exist_ok=True)
@@ -199,7 +201,7 @@ def _show_covered(kept: dict[str, int], flags: int) -> None:
 
 
 def _is(path: str, file: int) -> bool:
-    """Whether that is still what is there."""
+    """Whether the path still leads to this file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file))
     except OSError:

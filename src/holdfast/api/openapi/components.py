@@ -1,4 +1,4 @@
-"""The parts that every operation of the API's description is made of: headers, parameters, problems, bodies."""
+"""The parts that all operations share: headers, parameters, problems, bodies."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from holdfast.core.model.records.decisions import DecisionOutcome
 JSON, PROBLEM, LINES = "application/json", "application/problem+json", "application/x-ndjson"
 MSGPACK, FRAMES = "application/msgpack", "application/vnd.holdfast.frames"
 
-#: Every way in which any request can be refused.
+#: Every error status of any request.
 PROBLEMS = {
-    400: "The request cannot be read, or lacks an Idempotency-Key.",
-    401: "Nobody is known by these credentials.",
-    403: "The sender may not do or see that.",
+    400: "The request is malformed, or has no Idempotency-Key.",
+    401: "The credentials are missing or not valid.",
+    403: "The caller has no permission to do or see this.",
     404: "There is no such object or route.",
-    405: "The route does not answer this verb.",
-    409: "It contradicts what is there.",
-    410: "What the client wants to go on from is not in the log any more.",
-    412: "It has changed since the revision in If-Match.",
+    405: "The route does not support this method.",
+    409: "The request conflicts with the current state.",
+    410: "The position to continue from is no longer in the log.",
+    412: "The object has changed since the revision in If-Match.",
     413: "The request is too large.",
-    415: "The body is not in a form that is read here.",
-    422: "The document or command is wrong: `errors` says where.",
-    429: "Too many requests: Retry-After says when to come back.",
-    502: "The region cannot be reached.",
-    503: "Nobody can answer now: Retry-After says when to come back.",
-    504: "The deadline of the request has passed.",
+    415: "The content type of the body is not supported.",
+    422: "The document or command is not valid: `errors` lists the fields.",
+    429: "Too many requests: retry after Retry-After seconds.",
+    502: "The region is unreachable.",
+    503: "Temporarily unavailable: retry after Retry-After seconds.",
+    504: "The deadline of the request has expired.",
 }
 
 OUTCOMES = ["created", "configured", "unchanged", "deleted", "deleting"]
 
 _ANSWER_HEADERS = {
-    "Holdfast-Server": ("The name of the server that answers.", TEXT),
-    "Holdfast-Role": ("What it is: leading, following, ...", TEXT),
-    "Holdfast-Ledger": ("Whose ledger it is: `platform` or `region/NAME`.", TEXT),
-    "Holdfast-Token": ("Where in the log the answer stands: `log_id:term:seq:digest`.", TEXT),
+    "Holdfast-Server": ("The name of the server that replies.", TEXT),
+    "Holdfast-Role": ("The server's role: leading, following, ...", TEXT),
+    "Holdfast-Ledger": ("The server's ledger: `platform` or `region/NAME`.", TEXT),
+    "Holdfast-Token": ("The revision token of the reply: `log_id:term:seq:digest`.", TEXT),
     "Holdfast-Term": ("The term of the leader.", COUNT),
-    "Holdfast-Age-Ms": ("How old the proof is that nobody else leads; absent: never proven.", COUNT),
-    "Holdfast-Leader": ("The name of the leader, when it is known.", TEXT),
+    "Holdfast-Age-Ms": ("Age of the proof that the leader is current; absent: never proven.", COUNT),
+    "Holdfast-Leader": ("The name of the leader, if it is known.", TEXT),
 }
 _MORE_HEADERS = {
     "ETag": ("The object's revision, in quotes.", TEXT),
-    "Holdfast-Outcome": ("What a write did.", {"type": "string", "enum": OUTCOMES}),
-    "Retry-After": ("Seconds until it is worth trying again.", COUNT),
+    "Holdfast-Outcome": ("The outcome of a write.", {"type": "string", "enum": OUTCOMES}),
+    "Retry-After": ("Seconds to wait before a retry.", COUNT),
 }
 
 
 def header_parts() -> Schema:
-    """The component for each header of an answer."""
+    """Return the component of each reply header."""
     headers = {**_ANSWER_HEADERS, **_MORE_HEADERS}
     return {name: {"description": text, "schema": schema} for name, (text, schema) in headers.items()}
 
@@ -62,7 +62,9 @@ def _headers(*more: str) -> Schema:
 
 
 def response(text: str, content: Schema, *headers: str) -> Schema:
-    """One answer: what it means, what it holds by media type, and its headers beside those of every answer."""
+    """Return one reply: its meaning, its content by media type, and its own headers in addition to those of every
+    reply.
+    """
     return {
         "description": text,
         "headers": _headers(*headers),
@@ -71,7 +73,7 @@ def response(text: str, content: Schema, *headers: str) -> Schema:
 
 
 def problem_parts() -> Schema:
-    """The component for each way to be refused."""
+    """Return the component of each error status."""
     ref = {"$ref": "#/components/schemas/Problem"}
     return {
         f"Problem{status}": response(text, {PROBLEM: ref}, *(["Retry-After"] if status in (429, 503) else []))
@@ -80,7 +82,7 @@ def problem_parts() -> Schema:
 
 
 def problem_responses() -> Schema:
-    """By status: a reference to its component."""
+    """Return a reference to each component, by status."""
     return {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in PROBLEMS}
 
 
@@ -93,11 +95,11 @@ def _query(name: str, text: str, schema: Schema) -> Schema:
 
 
 def path_parameter(name: str, text: str, schema: Schema) -> Schema:
-    """A part of the path."""
+    """Return a parameter that is a part of the path."""
     return {"name": name, "in": "path", "description": text, "required": True, "schema": schema}
 
 
-#: More digits than these are no number that anybody means.
+#: At most nine digits: more are a mistake.
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": 999_999_999}
 _TIMEOUT = {**_NUMBER, "default": 10_000}
 _READ = pattern_schema(f"^(any|linear|at-least={TOKEN_PATTERN[1:-1]})$", default="any")
@@ -111,71 +113,71 @@ _SELECTOR = pattern_schema(
 
 PARAMETERS: dict[str, Schema] = {
     "timeout": _header(
-        "Holdfast-Timeout-Ms", "The deadline of the request, in milliseconds; at most what the server allows.", _TIMEOUT
+        "Holdfast-Timeout-Ms", "The deadline of the request, in milliseconds; limited by the server.", _TIMEOUT
     ),
-    "readHeader": _header("Holdfast-Read", "How fresh the answer must be.", _READ),
-    "read": _query("read", "How fresh the answer must be; as the header.", _READ),
+    "readHeader": _header("Holdfast-Read", "The read level: how fresh the reply must be.", _READ),
+    "read": _query("read", "The read level, as in the header.", _READ),
     "ifMatch": _header("If-Match", "The revision that was read, in quotes, or `*`.", _TAG),
-    "ifNoneMatch": _header("If-None-Match", "`*`: only if there is none yet.", {"const": "*"}),
+    "ifNoneMatch": _header("If-None-Match", "`*`: only if the object does not exist.", {"const": "*"}),
     "key": _header(
         "Idempotency-Key",
-        "The same key is the same request: it is done once, and answered again.",
+        "Identifies the request: a retry with the same key is applied once and gets the first answer.",
         pattern_schema(KEY_PATTERN),
         required=True,
     ),
-    "sent": _header("Holdfast-Sent", "When a write that is repeated later was first sent.", INSTANT),
-    "dryRun": _query("dryRun", "`All`: judge it, and write nothing.", {"type": "string", "enum": ["All"]}),
-    "limit": _query("limit", "At most so many, and no more than the server gives at once.", _NUMBER),
-    "continue": _query("continue", "Where the page before ended.", TEXT),
-    "selector": _query("selector", "By labels: `a=b,c!=d,e,!f`.", _SELECTOR),
-    "tenant": _query("tenant", "Of this tenant only.", TEXT),
-    "watch": _query("watch", "Go on with every change, one JSON object in a line.", {"type": "boolean"}),
-    "since": _query("since", "Go on from this token.", pattern_schema(TOKEN_PATTERN)),
-    "initial": _query("initial", "Begin with what is there.", {"type": "boolean"}),
-    "actor": _query("actor", "What this principal did.", TEXT),
-    "command": _query("command", "Commands of this tag.", TEXT),
-    "outcome": _query("outcome", "`accepted`, or the code of a refusal.", TEXT),
-    "notBefore": _query("since", "Nothing older than this.", INSTANT),
-    "before": _query("continue", "Where the page before ended.", pattern_schema("^[0-9]{1,15}[.][0-9]{1,15}$")),
+    "sent": _header("Holdfast-Sent", "When a retried write was first sent.", INSTANT),
+    "dryRun": _query("dryRun", "`All`: decide the request without writing.", {"type": "string", "enum": ["All"]}),
+    "limit": _query("limit", "Largest number of items; limited by the server.", _NUMBER),
+    "continue": _query("continue", "The last page's `continue`.", TEXT),
+    "selector": _query("selector", "A label selector: `a=b,c!=d,e,!f`.", _SELECTOR),
+    "tenant": _query("tenant", "Only objects of this tenant.", TEXT),
+    "watch": _query("watch", "Stream changes, one JSON object per line.", {"type": "boolean"}),
+    "since": _query("since", "Continue after this revision token.", pattern_schema(TOKEN_PATTERN)),
+    "initial": _query("initial", "Start with the existing objects.", {"type": "boolean"}),
+    "actor": _query("actor", "Only commands of this principal.", TEXT),
+    "command": _query("command", "Only commands with this tag.", TEXT),
+    "outcome": _query("outcome", "`accepted`, or a refusal code.", TEXT),
+    "notBefore": _query("since", "Nothing older than this time.", INSTANT),
+    "before": _query("continue", "The last page's `continue`.", pattern_schema("^[0-9]{1,15}[.][0-9]{1,15}$")),
 }
 
-#: Of what waits in a region and was decided there alone, so that they stand with their operations.
+#: Parameters of a region's queue and decisions only, so they are with their operations.
 SCHEDULING_PARAMETERS: dict[str, Schema] = {
     "workload": _query("workload", "Of this workload: `[TENANT/]NAME`, or its uid.", pattern_schema(WORKLOAD_PATTERN)),
-    "slot": _query("slot", "Of this slot: `[TENANT/]WORKLOAD/REGION/ORDINAL`.", pattern_schema(SLOT_PATTERN)),
-    "node": _query("node", "What went to this node, by name or uid.", pattern_schema(NODE_PATTERN)),
-    "notAfter": _query("until", "Nothing newer than this.", INSTANT),
-    "decided": _query("outcome", "What became of it.", {"type": "string", "enum": list(DecisionOutcome)}),
-    "older": _query("continue", "Where the page before ended.", REVISION),
+    "slot": _query("slot", "Only of this slot: `[TENANT/]WORKLOAD/REGION/ORDINAL`.", pattern_schema(SLOT_PATTERN)),
+    "node": _query("node", "Only on this node, by name or uid.", pattern_schema(NODE_PATTERN)),
+    "notAfter": _query("until", "Nothing newer than this time.", INSTANT),
+    "decided": _query("outcome", "Only this outcome.", {"type": "string", "enum": list(DecisionOutcome)}),
+    "older": _query("continue", "The last page's `continue`.", REVISION),
 }
 
-#: Of endpoints alone, so that it stands with their operation.
-WORKLOAD_PARAMETER = _query("workload", "Of this workload: `[TENANT/]NAME`.", pattern_schema(WORKLOAD_PATTERN))
+#: A parameter of endpoints only.
+WORKLOAD_PARAMETER = _query("workload", "Only of this workload: `[TENANT/]NAME`.", pattern_schema(WORKLOAD_PATTERN))
 
-#: Of the link alone, so that they stand with their operation.
+#: Parameters of the link only.
 LINK_PARAMETERS = [
     _query("log", "The platform's log that the region follows.", TEXT),
-    _query("term", "The newest term of it that the region has seen.", COUNT),
-    _query("cursor", "How far the region is in it.", REVISION),
+    _query("term", "The newest term of that log that the region has seen.", COUNT),
+    _query("cursor", "The region's cursor in that log.", REVISION),
     _query("session", "The region's session.", REVISION),
-    _query("list", "`yes`: begin with a full list all the same.", TEXT),
+    _query("list", "`yes`: start with a full list in any case.", TEXT),
 ]
 
 AGENT_PARAMETERS = [{**_query("session", "The agent's session.", REVISION), "required": True}]
 
 
 def parameters(*names: str) -> list[Schema]:
-    """References to these parameters, after the one that every operation has."""
+    """Return references to these parameters, after the one of every operation."""
     return [{"$ref": f"#/components/parameters/{name}"} for name in ("timeout", *names)]
 
 
 def body(content: Schema, *, required: bool = True) -> Schema:
-    """A body, by media type; it must be given unless it may be empty."""
+    """Return a body by media type; it is required unless it may be empty."""
     return {"required": required, "content": {media: {"schema": schema} for media, schema in content.items()}}
 
 
 def page_of(item: Schema) -> Schema:
-    """A page of a list."""
+    """Return the schema of a page of a list."""
     properties: dict[str, Any] = {
         "kind": {"const": "List"},
         "items": {"type": "array", "items": item},
@@ -185,18 +187,19 @@ def page_of(item: Schema) -> Schema:
 
 
 def name_parts(kind: ResourceKind) -> list[tuple[str, str]]:
-    """The parts of a path that name an object."""
+    """Return the parts of a path that name an object."""
     inner = {
         "Assignment": [("workload", "A workload."), ("region", "A region."), ("purpose", "serving or recovery.")],
         "Replica": [("workload", "A workload."), ("region", "A region."), ("ordinal", "The replica's ordinal.")],
         "Endpoint": [("workload", "A workload."), ("region", "A region."), ("ordinal", "The replica's ordinal.")],
-    }.get(kind.name, [("name", f"The name of a {kind.name}; it may hold slashes.")])
+    }.get(kind.name, [("name", f"The name of a {kind.name}; it may contain slashes.")])
     return [("tenant", "A tenant."), *inner] if kind.tenanted else inner
 
 
 def part_schema(kind: ResourceKind, part: str) -> Schema:
-    """What a part of a path looks like: names of what people write as they write them."""
-    # The name of a principal holds a slash, of which a path says nothing: it may as well part two parameters.
+    """Return the schema of a part of a path; names of writable kinds have the pattern of their kind."""
+    # A principal's name contains a slash, and OpenAPI cannot express that in a path: the slash may separate two
+    # parameters.
     if part == "tenant" or (part == "name" and kind.writable and kind.name != "Principal"):
         return {"type": "string", "pattern": name_pattern(kind.name if part == "name" else "Tenant")}
     return {"type": "string", "minLength": 1}

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of a ledger's server, made from the tables of kinds and commands and kept.
+"""The OpenAPI 3.1 document of a ledger's server, generated once from the tables of kinds and commands.
 
 Size: one function for each part of the API, all of it in one place.
 """
@@ -55,7 +55,7 @@ from holdfast.core.scheduling.queue.queue_view import Queued
 
 @cache
 def description(ledger: str) -> Schema:
-    """Everything that a server of this ledger (`platform` or `region`) answers."""
+    """Return the document of the servers of this ledger (`platform` or `region`)."""
     schemas = SchemaBuilder("#/components/schemas/")
     paths: Schema = {**_health(), **_about(ledger), **machine_paths(), **_lists(schemas)}
     for kind in KINDS.values():
@@ -89,11 +89,11 @@ def description(ledger: str) -> Schema:
 def _health() -> Schema:
     paths = {}
     for path, name, text, schema in (
-        ("/healthz", "health", "The process lives.", ref("Alive")),
-        ("/readyz", "ready", "Reads are served; the body has the conditions.", ref("Readiness")),
+        ("/healthz", "health", "Whether the process is alive.", ref("Alive")),
+        ("/readyz", "ready", "Whether reads are served; the body has the conditions.", ref("Readiness")),
     ):
         operation = without_auth(read_operation(name, text, schema))
-        not_yet = response("Not now.", {JSON: schema, PROBLEM: ref("Problem")}, "Retry-After")
+        not_yet = response("Not ready.", {JSON: schema, PROBLEM: ref("Problem")}, "Retry-After")
         operation["responses"]["503"] = not_yet
         paths[path] = {"get": operation}
     return paths
@@ -103,33 +103,33 @@ def _about(ledger: str) -> Schema:
     names = [kind.name for kind in KINDS.values()]
     kind = path_parameter("kind", "A kind.", {"type": "string", "enum": names})
     asked = body({JSON: can_i_request(tags(ledger))})
-    verdict = {"200": response("Whether the sender may.", {JSON: ref("Verdict")})}
+    verdict = {"200": response("Whether the caller has the permission.", {JSON: ref("Verdict")})}
     return {
-        "/openapi.json": {"get": without_auth(read_operation("openapi", "This description.", ANY_OBJECT))},
+        "/openapi.json": {"get": without_auth(read_operation("openapi", "This OpenAPI document.", ANY_OBJECT))},
         "/v1/schemas": {
             "get": without_auth(read_operation("listSchemas", "The kinds that have a schema.", ref("KindNames")))
         },
         "/v1/schemas/{kind}": {
             "get": without_auth(read_operation("getSchema", "The JSON Schema of a kind.", ANY_OBJECT, more=[kind]))
         },
-        "/v1/status": {"get": read_operation("status", "How this server and its ledger are.", ref("ServerStatus"))},
-        "/v1/whoami": {"get": read_operation("whoami", "Who the sender is, and what it may do.", ref("WhoAmI"))},
-        "/v1/can-i": {"post": make_operation("canI", "May the sender do that?", parameters(), verdict, asked)},
+        "/v1/status": {"get": read_operation("status", "State of this server and its ledger.", ref("ServerStatus"))},
+        "/v1/whoami": {"get": read_operation("whoami", "The caller and its permissions.", ref("WhoAmI"))},
+        "/v1/can-i": {"post": make_operation("canI", "Whether the caller may do this.", parameters(), verdict, asked)},
     }
 
 
 def _lists(schemas: SchemaBuilder) -> Schema:
     item = schemas.of(struct_serializer_for(Repair))
     asked = ("notBefore", "actor", "command", "outcome", "limit", "before")
-    done = read_operation("audit", "What people did, newest first.", ref("AuditPage"), *asked)
+    done = read_operation("audit", "Commands of operators and tenants, newest first.", ref("AuditPage"), *asked)
     hangs = read_operation(
-        "repairs", "What waits to be ended or put right.", repair_list(item), *READ_PARAMETERS, "limit", "tenant"
+        "repairs", "Stuck operations and next steps.", repair_list(item), *READ_PARAMETERS, "limit", "tenant"
     )
     return {"/v1/audit": {"get": done}, "/v1/repairs": {"get": hangs}}
 
 
 def _quota() -> Schema:
-    summary = "What tenants were promised, what of it is lent and used where, and what cannot be kept."
+    summary = "Quota, grants and usage by tenant and region, with warnings."
     asked = ("readHeader", "read")
     tenant = path_parameter("tenant", "A tenant.", {"type": "string", "pattern": name_pattern("Tenant")})
     return {
@@ -139,12 +139,12 @@ def _quota() -> Schema:
 
 
 def _scheduling(schemas: SchemaBuilder) -> Schema:
-    """What waits in a region, and what its schedulers decided."""
+    """Return the paths of a region's queue and decisions."""
     waiting = queue_list(schemas.of(struct_serializer_for(Queued)))
     decided = decision_page(schemas.of(struct_serializer_for(DecisionView)))
     own, asked = SCHEDULING_PARAMETERS, (*READ_PARAMETERS, "tenant", "limit")
-    first = "What waits, and why: first what is looked at first."
+    first = "Pending scheduling requests and their reasons, in the order of the queue."
     queue = read_operation("queue", first, waiting, *asked, more=[own["workload"]])
-    newest = "What schedulers decided, newest first."
+    newest = "Decisions of schedulers, newest first."
     decisions = read_operation("decisions", newest, decided, *asked, "notBefore", more=list(own.values()))
     return {"/v1/queue": {"get": queue}, "/v1/decisions": {"get": decisions}}

@@ -34,7 +34,7 @@ _OPEN: list[Schema] = [{}]
 
 READ_PARAMETERS = ("readHeader", "read")
 
-_LEFT_OUT = "apiVersion, kind, name and tenant are the path's where the document leaves them out"
+_LEFT_OUT = "apiVersion, kind, name and tenant default to those of the path"
 
 
 def make_operation(
@@ -50,13 +50,13 @@ def make_operation(
 
 
 def read_operation(name: str, summary: str, schema: Schema, *asked: str, more: list[Schema] | None = None) -> Schema:
-    """A read of one thing."""
+    """Return the operation of a read."""
     found = {"200": response(summary, {JSON: schema})}
     return make_operation(name, summary, [*(more or []), *parameters(*asked)], found)
 
 
 def without_auth(operation: Schema) -> Schema:
-    """The same, without authentication."""
+    """Return the operation without authentication."""
     return {**operation, "security": _OPEN}
 
 
@@ -64,7 +64,7 @@ def kind_paths(kind: ResourceKind, ledger: str, schemas: SchemaBuilder) -> Schem
     shown = schemas.of(serializer_for_kind(kind.name, shown=True))
     many = "List" + kind.name
     schemas.named[many] = page_of(shown)
-    listed = {"200": response(f"Objects of kind {kind.name}, or their changes.", {JSON: ref(many), LINES: {}})}
+    listed = {"200": response(f"The objects of kind {kind.name}, or their changes.", {JSON: ref(many), LINES: {}})}
     asked = parameters(*READ_PARAMETERS, "limit", "continue", "selector", "tenant", "watch", "since", "initial")
     if kind.name == "Endpoint":
         asked.append(WORKLOAD_PARAMETER)
@@ -73,11 +73,11 @@ def kind_paths(kind: ResourceKind, ledger: str, schemas: SchemaBuilder) -> Schem
     path = f"/v1/{kind.plural}/" + "/".join(f"{{{part}}}" for part, _ in parts)
     one = {"200": response(f"The {kind.name}, or its changes.", {JSON: shown, LINES: {}}, "ETag")}
     reading = [*where, *parameters(*READ_PARAMETERS, "watch", "since", "initial")]
-    verbs = {"get": make_operation(f"get{kind.name}", f"One {kind.name}.", reading, one)}
+    verbs = {"get": make_operation(f"get{kind.name}", f"Read one {kind.name}.", reading, one)}
     if ledger in kind.written_on:
         verbs |= _writes(kind, where, shown, schemas)
     return {
-        f"/v1/{kind.plural}": {"get": make_operation(f"list{kind.name}", f"All of kind {kind.name}.", asked, listed)},
+        f"/v1/{kind.plural}": {"get": make_operation(f"list{kind.name}", f"List {kind.plural}.", asked, listed)},
         path: verbs,
     }
 
@@ -86,7 +86,7 @@ def _writes(kind: ResourceKind, where: list[Schema], shown: Schema, schemas: Sch
     written = schemas.of(serializer_for_kind(kind.name))
     or_gone = {"anyOf": [shown, ref("GoneObject")]}
     done = {
-        "200": response(f"The {kind.name} as it is now.", {JSON: or_gone}, "ETag", "Holdfast-Outcome"),
+        "200": response(f"The current {kind.name}.", {JSON: or_gone}, "ETag", "Holdfast-Outcome"),
         "201": response(f"The {kind.name} that was created.", {JSON: shown}, "ETag", "Holdfast-Outcome"),
     }
     asked = [*where, *parameters("ifMatch", "ifNoneMatch", "key", "sent", "dryRun")]
@@ -95,9 +95,9 @@ def _writes(kind: ResourceKind, where: list[Schema], shown: Schema, schemas: Sch
     )
     if not kind.deletable:
         return {"put": put}
-    gone = {"200": response(f"The {kind.name}: gone, or being deleted.", {JSON: or_gone}, "Holdfast-Outcome")}
+    gone = {"200": response(f"The {kind.name}: deleted, or under deletion.", {JSON: or_gone}, "Holdfast-Outcome")}
     asked = [*where, *parameters("ifMatch", "key", "sent", "dryRun")]
-    return {"put": put, "delete": make_operation(f"delete{kind.name}", f"End a {kind.name}.", asked, gone)}
+    return {"put": put, "delete": make_operation(f"delete{kind.name}", f"Delete a {kind.name}.", asked, gone)}
 
 
 def batch_paths(ledger: str, schemas: SchemaBuilder) -> Schema:
@@ -116,9 +116,9 @@ def batch_paths(ledger: str, schemas: SchemaBuilder) -> Schema:
         "required": ["outcome"],
     }
     result = {"type": "object", "properties": {"items": {"type": "array", "items": item}}, "required": ["items"]}
-    done = {"200": response("What became of each, in order.", {JSON: result})}
+    done = {"200": response("The outcome of each document, in order.", {JSON: result})}
     asked = parameters("key", "sent", "dryRun")
-    summary = "Write many documents, each judged by itself, in order: one that is wrong does not keep the others."
+    summary = "Write many documents in order. Each is decided by itself: a wrong one does not affect the others."
     return {"/v1/batch": {"post": make_operation("batch", summary, asked, done, body({JSON: request}))}}
 
 
@@ -140,10 +140,10 @@ def command_paths(ledger: str, schemas: SchemaBuilder) -> Schema:
 
 
 def machine_paths() -> Schema:
-    """What machines speak: envelopes of the core, and renewals of their sessions."""
-    answers = {"200": response("What the ledger answers.", {MSGPACK: {}, JSON: {}})}
+    """Return the paths of machines: envelopes, and renewals of their sessions."""
+    answers = {"200": response("The ledger's answer.", {MSGPACK: {}, JSON: {}})}
     raw = body({MSGPACK: {}})
-    renewed = {"200": response("How long the session is good for.", {JSON: ref("Renewed")})}
+    renewed = {"200": response("How long the session stays valid.", {JSON: ref("Renewed")})}
     renew = make_operation("renew", "Renew a session.", parameters(), renewed, body({JSON: ref("Renewal")}))
     return {
         "/v1/envelopes": {"post": make_operation("send", "Send one command.", parameters(), answers, raw)},
@@ -155,14 +155,14 @@ def machine_paths() -> Schema:
 def region_paths() -> Schema:
     where = [
         path_parameter("region", "A region.", {"type": "string", "minLength": 1}),
-        path_parameter("rest", "The path there, without /v1/.", {"type": "string", "minLength": 1}),
+        path_parameter("rest", "The path at the region, without /v1/.", {"type": "string", "minLength": 1}),
     ]
     media: Schema = {JSON: {}, LINES: {}, MSGPACK: {}}
-    answers = {"200": response("The region's answer.", media), "201": response("The region's answer.", media)}
+    answers = {"200": response("The region's reply.", media), "201": response("The region's reply.", media)}
     verbs = {}
     for verb in ("get", "put", "post", "delete"):
         operation = make_operation(
-            f"{verb}InRegion", "The same at that region's server.", where + parameters(), answers
+            f"{verb}InRegion", "Forward the request to a server of the region.", where + parameters(), answers
         )
         if verb in ("put", "post"):
             operation["requestBody"] = {"content": {JSON: {"schema": {}}, MSGPACK: {"schema": {}}}}
@@ -171,17 +171,17 @@ def region_paths() -> Schema:
 
 
 def shipment_paths() -> Schema:
-    stream = {"200": response("The platform's log, filtered for the region.", {FRAMES: {}})}
-    operation = make_operation("shipments", "The link's stream.", [*LINK_PARAMETERS, *parameters()], stream)
+    stream = {"200": response("The changes of the platform's log that concern the region.", {FRAMES: {}})}
+    operation = make_operation("shipments", "Stream shipments to a region.", [*LINK_PARAMETERS, *parameters()], stream)
     return {"/v1/shipments": {"get": operation}}
 
 
 def binding_paths() -> Schema:
-    stream = {"200": response("All that stands on the agent's node, whenever it changed.", {FRAMES: {}})}
-    operation = make_operation("bindings", "An agent's stream.", [*AGENT_PARAMETERS, *parameters()], stream)
+    stream = {"200": response("All bindings of the agent's node, after each change.", {FRAMES: {}})}
+    operation = make_operation("bindings", "Stream bindings to an agent.", [*AGENT_PARAMETERS, *parameters()], stream)
     return {"/v1/bindings": {"get": operation}}
 
 
 def log_paths() -> Schema:
-    stream = {"200": response("The region's log, from a snapshot or from a place on.", {FRAMES: {}})}
-    return {"/v1/log": {"get": make_operation("log", "A scheduler's stream.", parameters("since"), stream)}}
+    stream = {"200": response("The region's log, from a snapshot or from a revision on.", {FRAMES: {}})}
+    return {"/v1/log": {"get": make_operation("log", "Stream the log to a scheduler.", parameters("since"), stream)}}

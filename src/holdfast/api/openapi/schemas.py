@@ -1,4 +1,4 @@
-"""The schemas of what is no object: problems, pages, what a server says of itself, what machines are told."""
+"""The schemas of replies that are not objects: problems, pages, reports of a server, messages to machines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from holdfast.core.model.objects.principals import Permission
 
 
 def pattern_schema(pattern: str, **more: Any) -> Schema:
-    """Text that looks so."""
+    """Return the schema of text with this pattern."""
     return {"type": "string", "pattern": pattern, **more}
 
 
 def ref(name: str) -> Schema:
-    """A reference to a schema."""
+    """Return a reference to a schema."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -54,9 +54,9 @@ _OF_REGION = _with(
         "health": TEXT,
         "address": TEXT,
         "reportedAddress": TEXT,
-        "heardMsAgo": _AGE,
-        "summaryMsAgo": {**_AGE, "description": "Since its last summary came; one comes when something has changed."},
-        "behind": {**_AGE, "description": "Batches after what it has acknowledged; most may hold nothing for it."},
+        "lastContactMsAgo": _AGE,
+        "summaryMsAgo": {**_AGE, "description": "Since its last summary; a region sends one after a change."},
+        "behind": {**_AGE, "description": "Batches it has not acknowledged; most may not concern it."},
         "joined": _FLAG,
     }
 )
@@ -64,14 +64,14 @@ _ENTRY = {"at": INSTANT, "actor": TEXT, "command": TEXT, "revision": REVISION, "
 _ENTRY |= {"body": {}, "tenant": TEXT, "count": COUNT, "expected": TEXT, "via": TEXT}
 
 _AMOUNTS: Schema = {"type": "object", "additionalProperties": {"anyOf": [TEXT, {"type": "integer"}]}}
-_QUOTA_IN = {"region": TEXT, "health": TEXT, **dict.fromkeys(("asked", "target", "settled", "protected"), _AMOUNTS)}
-_QUOTA_IN |= {"charged": _AMOUNTS, "reclaimable": _AMOUNTS, "toldMsAgo": _AGE}
+_QUOTA_IN = {"region": TEXT, "health": TEXT, **dict.fromkeys(("requested", "target", "settled", "protected"), _AMOUNTS)}
+_QUOTA_IN |= {"charged": _AMOUNTS, "reclaimable": _AMOUNTS, "reportedMsAgo": _AGE}
 _QUOTA_IN |= {"ends": {"anyOf": [INSTANT, {"type": "null"}]}}
-_STANDING = {"tenant": TEXT, **dict.fromkeys(("hard", "protected", "effective", "asked"), _AMOUNTS)}
+_STANDING = {"tenant": TEXT, **dict.fromkeys(("hard", "protected", "effective", "requested"), _AMOUNTS)}
 _STANDING |= {"granted": _AMOUNTS, "charged": _AMOUNTS, "reclaimablePercent": COUNT}
 _STANDING |= {"regions": _many(_with(_QUOTA_IN)), "warnings": _many(TEXT)}
 
-#: What a server says of itself, of who asks, and of what was done.
+#: Reports of a server about itself, the caller, and the audit.
 ABOUT: dict[str, Schema] = {
     "Alive": _with({"status": {"const": "alive"}, "version": TEXT}),
     "Readiness": _with({"ready": _FLAG, "role": TEXT, "conditions": _many(_CONDITION)}),
@@ -95,7 +95,7 @@ ABOUT: dict[str, Schema] = {
             "watches": COUNT,
             "overrides": _many(ref("OverrideShown")),
             "regions": _many(_OF_REGION),
-            "platform": _with({"heardMsAgo": _AGE, "trouble": TEXT}),
+            "platform": _with({"lastContactMsAgo": _AGE, "degradedReason": TEXT}),
         },
         "warnings",
         "overrides",
@@ -124,7 +124,7 @@ ABOUT: dict[str, Schema] = {
     ),
 }
 
-#: What the platform alone is asked for.
+#: Schemas of the platform alone.
 PLATFORM_SCHEMAS: dict[str, Schema] = {
     "QuotaReport": _with(
         {
@@ -170,7 +170,7 @@ SCHEMAS: dict[str, Schema] = {
         "required": ["command", "revision", "repeated"],
     },
     "Renewal": closed_object(
-        {"session": REVISION}, ["session"], "A machine asks for its session to be worth some time more."
+        {"session": REVISION}, ["session"], "A machine renews the lease of its session."
     ),
     "Renewed": {
         "type": "object",
@@ -178,7 +178,7 @@ SCHEMAS: dict[str, Schema] = {
         "required": ["worthMs", "term", "logId", "at"],
     },
     "GoneObject": {
-        "description": "An object that is gone by now: which one it was.",
+        "description": "Kind and metadata of an object that is deleted.",
         "type": "object",
         "properties": {"apiVersion": TEXT, "kind": TEXT, "metadata": {"type": "object"}},
         "required": ["apiVersion", "kind", "metadata"],
@@ -188,30 +188,30 @@ SCHEMAS: dict[str, Schema] = {
 
 
 def can_i_request(commands: tuple[str, ...]) -> Schema:
-    """What may be asked of one's own rights: about a command, or about a right."""
+    """Return the schema of a question about the caller's own permissions: a command, or a permission."""
     where = {"tenant": TEXT, "region": TEXT, "node": TEXT}
     of_command = closed_object({"command": {"type": "string", "enum": list(commands)}, **where}, ["command"])
     of_right = closed_object({"right": {"type": "string", "enum": list(Permission)}, **where}, ["right"])
     return {
-        "description": "May the sender send this command, or has it this right, there?",
+        "description": "Whether the caller may send this command, or has this permission, there.",
         "oneOf": [of_command, of_right],
     }
 
 
 def repair_list(item: Schema) -> Schema:
-    """What waits to be ended or put right, and how much of that there is in all."""
+    """Return the schema of the list of stuck operations, with their total number."""
     return _with(
         {"kind": {"const": "RepairList"}, "items": _many(item), "metadata": _with({"total": COUNT, "at": INSTANT})}
     )
 
 
 def queue_list(item: Schema) -> Schema:
-    """What waits, as far as the sender may see it; `waiting` is how much waits in all."""
+    """Return the schema of the queue, as far as the caller may see it; `waiting` counts all pending requests."""
     metadata = _with({"total": COUNT, "waiting": COUNT, "at": INSTANT})
     return _with({"kind": {"const": "QueueList"}, "items": _many(item), "metadata": metadata})
 
 
 def decision_page(item: Schema) -> Schema:
-    """Decisions: all of them `since` a time, up to a batch of the log."""
+    """Return the schema of a page of decisions: all `since` a time, up to a batch of the log."""
     metadata = _with({"upTo": COUNT, "since": INSTANT, "continue": REVISION}, "since", "continue")
     return _with({"kind": {"const": "DecisionList"}, "items": _many(item), "metadata": metadata})

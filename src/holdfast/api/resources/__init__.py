@@ -1,6 +1,6 @@
 """Rows of a ledger's state as the objects that callers read, and documents as the objects that they write.
 
-Nothing here does I/O or judges the rights of a caller: `server.visibility` and `server.redaction` do.
+Nothing here does I/O or checks permissions: `server.visibility` and `server.redaction` do.
 
 - `tables`           which rows of which table are objects of a kind, their names and labels
 - `lookup`           one row by its name
@@ -12,6 +12,6 @@ Nothing here does I/O or judges the rights of a caller: `server.visibility` and 
 - `rendering`        a row as an object, and as plain JSON values
 - `writable`         the kinds that operators and tenants write, parsed
 - `validation`       checks of an object without a server, by the ledger's own code
-- `command_catalog`  the commands of each ledger by tag, and which of them a person may send
+- `command_catalog`  the commands of each ledger by tag, and which of them a user may send
 - `schemas`          JSON Schema of a kind and of a command
 """

@@ -1,4 +1,4 @@
-"""What people may ask of each ledger: the commands that a person or a tenant owns, by tag."""
+"""The commands of each ledger that a person or a tenant may send, by tag."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from holdfast.api.serialization.registry import parse, struct_serializer_for
 from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.rules import CommandRule
 
-#: Kinds of senders that are people.
 _PEOPLE = frozenset({"person", "tenant"})
 
 
 @cache
 def rules(ledger: str) -> dict[str, CommandRule[Any]]:
-    """By tag: the rule of every command of this ledger (`platform` or `region`) that people may send."""
+    """Return the rules of all commands of this ledger (`platform` or `region`) that users may send, by tag."""
     from holdfast.core.platform.definition import RULES as PLATFORM_RULES
     from holdfast.core.region.definition import RULES as REGION_RULES
 
@@ -29,7 +28,9 @@ def rules(ledger: str) -> dict[str, CommandRule[Any]]:
 
 @cache
 def named_commands(ledger: str) -> dict[str, CommandRule[Any]]:
-    """By tag: those of them that are sent by name. The others store and end objects, and are sent as documents."""
+    """Return the commands that users send by name, by tag. The other commands store and delete objects and are sent as
+    documents.
+    """
     from holdfast.core.platform.commands import Delete, DeleteWorkload, PublishPolicy, Put, PutWorkload
 
     as_documents = (Put, PutWorkload, Delete, DeleteWorkload, PublishPolicy)
@@ -38,7 +39,7 @@ def named_commands(ledger: str) -> dict[str, CommandRule[Any]]:
 
 @cache
 def tags(ledger: str) -> tuple[str, ...]:
-    """Every command of this ledger, whoever sends it."""
+    """Return the tags of all commands of this ledger, for any sender."""
     from holdfast.core.platform.definition import RULES as PLATFORM_RULES
     from holdfast.core.region.definition import RULES as REGION_RULES
 
@@ -47,22 +48,24 @@ def tags(ledger: str) -> tuple[str, ...]:
 
 
 def tag_of(command: type[Struct]) -> str:
-    """The name of a command, as the log and the API have it."""
+    """Return the name of a command in the log and the API."""
     return str(command.__struct_config__.tag)
 
 
 def parse_command(ledger: str, tag: str, tree: object) -> Any:
-    """The command with these fields, or `InvalidDocument`; `KeyError` for a tag that people may not send there."""
+    """Return the command with these fields, or raise `InvalidDocument`; `KeyError` for a tag that users may not send
+    there.
+    """
     return parse(rules(ledger)[tag].command, tree)
 
 
 def render_command(command: Any) -> dict[str, Any]:
-    """A command's fields as people write them; secrets are left out."""
+    """Return a command's fields as users write them, without secrets."""
     of: Any = type(command)
     shown: dict[str, Any] = struct_serializer_for(of).render(command)
     return shown
 
 
 def rule_of(definition: LedgerDefinition[Any], tag: str) -> CommandRule[Any] | None:
-    """The rule of the command with this tag."""
+    """Return the rule of the command with this tag."""
     return next((rule for rule in definition.rules.values() if tag_of(rule.command) == tag), None)

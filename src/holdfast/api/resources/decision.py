@@ -1,4 +1,4 @@
-"""A decision as people read it: names in the place of uids, and of other tenants nothing."""
+"""A decision as users read it: names in place of uids, and nothing of other tenants."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.host.ports.decision_store import DecisionPage, DecisionRecord
 
 _PART = r"[^/\x00-\x1f\x7f]+"
-#: How they are asked for: a workload by `[TENANT/]NAME` or its uid, a slot by `[TENANT/]WORKLOAD/REGION/ORDINAL`, a
-#: node by its name or uid.
+#: Query parameters of decisions: a workload by `[TENANT/]NAME` or its uid, a slot by
+#: `[TENANT/]WORKLOAD/REGION/ORDINAL`, a node by its name or uid.
 WORKLOAD_PATTERN = f"^({_PART}/)?{_PART}$"
 SLOT_PATTERN = f"^({_PART}/)?{_PART}/{_PART}/[0-9]{{1,9}}$"
 NODE_PATTERN = r"^[^\x00-\x1f\x7f]{1,253}$"
 
 
 class RejectionCountView(Struct, frozen=True, rename="camel"):
-    """So many of the nodes that were examined were kept out, or so many placements refused: why, and what about."""
+    """How many examined nodes were excluded, or placements refused: the code, the first detail, and the number."""
 
     code: str
     detail: str
@@ -28,7 +28,7 @@ class RejectionCountView(Struct, frozen=True, rename="camel"):
 
 
 class CandidateView(Struct, frozen=True, rename="camel"):
-    """A node that could have been chosen: its score, and the parts of it."""
+    """A feasible node: its score, and the parts of the score."""
 
     node: str
     score: int
@@ -36,7 +36,7 @@ class CandidateView(Struct, frozen=True, rename="camel"):
 
 
 class AccountView(Struct, frozen=True, rename="camel"):
-    """What an account was charged, and could be, when the scheduler looked."""
+    """Charge and target of an account at the time of the pass."""
 
     account: str
     charged: Resources
@@ -44,7 +44,7 @@ class AccountView(Struct, frozen=True, rename="camel"):
 
 
 class RequestRefView(Struct, frozen=True, rename="camel"):
-    """One request: of which workload and generation, what for, and how many of its slots were placed."""
+    """One scheduling request: workload and generation, purpose, and how many of its slots were placed."""
 
     workload: str
     uid: Revision
@@ -54,18 +54,18 @@ class RequestRefView(Struct, frozen=True, rename="camel"):
 
 
 class PlacementView(Struct, frozen=True, rename="camel"):
-    """Which slot went to which node."""
+    """A slot and the node it was placed on."""
 
     slot: str
     node: str
 
 
 class DecisionView(Struct, frozen=True, rename="camel"):
-    """What a scheduler decided for equal requests of one tenant, when, and on what it was based.
+    """What a scheduler decided for equal requests of one tenant, when, and from which evidence.
 
-    `view` and `policy` are the revisions it went by, `inFlight` how many proposals of its own it had no answer to.
-    `requests` and `placements` are those that were asked for, and no more than a few: `requestCount` and `placed` count
-    all. `candidateCount` is of the best nodes; which they were is told to those who see all tenants.
+    The fields `view` and `policy` are the revisions of the state and of the policy it used; `inFlight` is the number of
+    its unanswered proposals. `requests` and `placements` contain a few entries that match the query; `requestCount` and
+    `placed` count all. `candidateCount` counts the best nodes; `candidates` lists them to callers who see all tenants.
     """
 
     revision: Revision
@@ -98,7 +98,7 @@ _SILENT = SchedulingPass((), "", 0, "", "")
 
 
 def decision_view(page: DecisionPage, told: DecisionRecord, region: str, *, nodes: bool) -> DecisionView:
-    """A decision of a page; with the names of the nodes that were compared where they may be told."""
+    """Return a decision of a page, with the names of the candidates if the caller may see nodes."""
     decided = told.decided
     found = decided.found or _SILENT
     best = [CandidateView(_node(page, one.node), one.score, one.parts) for one in found.candidates]

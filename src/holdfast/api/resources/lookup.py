@@ -1,4 +1,4 @@
-"""One object by the name that people use. Names are made in `rows`; here they are read back."""
+"""One object by its public name. `tables` makes names; this module parses them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 def find_row(kind: ResourceKind, state: LedgerState, name: str) -> KeyedRow | None:
-    """The object that people call so (`tenant/name` where the kind is tenanted), with its key; None: there is none."""
+    """Return key and row of the object with this name (`tenant/name` if the kind is tenanted), or None."""
     if ledger_of(state) not in kind.ledger:
         return None
     finder = _FINDERS.get(kind.name)
@@ -43,7 +43,7 @@ def _by_uid(state: Any, table: str, name: str) -> KeyedRow | None:
 
 
 def _workload(state: PlatformState, name: str) -> KeyedRow | None:
-    """The living one of that name; where there is none, the youngest of those that are being deleted."""
+    """Return the workload with this name; if there is none, the newest that is being deleted."""
     uid = state.workload_names.get(name)
     if uid is not None:
         return uid, state.workloads[uid]
@@ -57,7 +57,7 @@ def _workload(state: PlatformState, name: str) -> KeyedRow | None:
 
 
 def _assignments(state: Any, tenant: str, workload: str) -> list[tuple[int, Assignment]]:
-    """Of workloads with this name, one of which may be on its way out, youngest first."""
+    """Return the assignments of workloads with this name, newest first; one of the workloads may be under deletion."""
     found = [
         (key, one)
         for key, one in state.assignments.unordered()
@@ -67,7 +67,9 @@ def _assignments(state: Any, tenant: str, workload: str) -> list[tuple[int, Assi
 
 
 def _live_assignments(state: Any, tenant: str, workload: str) -> list[tuple[int, Assignment]]:
-    """Of the workload that has this name now, found without a walk, where that is known."""
+    """Return the assignments of the current workload of this name, without a scan; empty if the state has no index of
+    names.
+    """
     uid = state.workload_names.get(f"{tenant}/{workload}") if isinstance(state, PlatformState) else None
     return [(key, state.assignments[key]) for key in state.assignments_of.get(uid) or ()] if uid is not None else []
 
@@ -122,7 +124,7 @@ def _grant(state: Any, name: str) -> KeyedRow | None:
 
 
 def _policy(state: Any, name: str) -> KeyedRow | None:
-    """By its revision; by its name the newest."""
+    """Return the policy with this revision, or the newest with this name."""
     if name == BUILT_IN_POLICY.name or parse_revision(name) == BUILT_IN_POLICY.revision:
         return BUILT_IN_POLICY.revision, BUILT_IN_POLICY
     called = [(revision, one) for revision, one in state.policies.items() if one.name == name]

@@ -1,4 +1,4 @@
-"""Whose an object is: the tenant that may see it besides those who may see all."""
+"""The tenant of an object, which may see it in addition to callers who see all tenants."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast.core.model.objects.override_effects import EmergencyQuota, PauseSc
 
 
 def tenant_of(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> str:
-    """The name of the tenant whose object it is; empty where it is nobody's or everybody's."""
+    """Return the name of the object's tenant; empty if it has none."""
     owner = _OWNERS.get(kind.name)
     return "" if owner is None else owner(state, row)
 
 
 def principal_tenant(state: LedgerState, name: str) -> str:
-    """The tenant of a principal: it is that tenant's own, or its scope is one."""
+    """Return the tenant of a principal: a tenant itself, or the tenant of its scope."""
     kind, _, tenant = name.partition("/")
     if kind == "tenant":
         return tenant
@@ -27,7 +27,9 @@ def principal_tenant(state: LedgerState, name: str) -> str:
 
 
 def account_tenant(state: Any, account: str) -> str:
-    """The tenant whose account it is; an emergency's is that of whom the override helps, as long as that is known."""
+    """Return the tenant of an account. The account of an emergency override has the tenant that the override is for,
+    while it exists.
+    """
     kind, _, name = account.partition("/")
     if kind in ("quota", "reclaimable"):
         return name.partition("/")[0]
@@ -39,7 +41,7 @@ def account_tenant(state: Any, account: str) -> str:
 
 
 def override_tenant(row: Any) -> str:
-    """An override is a tenant's when it is about that tenant alone."""
+    """Return the tenant of an override that concerns one tenant only; empty for others."""
     effect = effect_of(row.action, row.target, row.facts)
     return effect.tenant if isinstance(effect, EmergencyQuota | PauseScheduling) else ""
 

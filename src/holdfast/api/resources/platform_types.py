@@ -1,7 +1,7 @@
-"""The kinds that people read and do not write, and nodes, of which they write a part.
+"""Views of kinds without a document of the model, in both ledgers.
 
-Each is a struct with metadata, spec and status, so that its form and its schema come from its type as those of all
-other kinds do. Uids inside the log are names here, wherever the state knows one.
+Each is a struct with metadata, spec and status, so its serializer and schema follow from its type, as for all other
+kinds. Uids of the log become names, if the state has one.
 
 Size: one list of what can be seen, in one place.
 """
@@ -16,7 +16,7 @@ from holdfast.core.model.values.structs import Document, Instant, Revision
 
 
 class AssignmentSpec(Document, frozen=True):
-    """A workload in one region for one purpose, as the platform asked for it."""
+    """A workload in one region for one purpose, as the platform requests it."""
 
     workload: str
     workload_uid: Revision
@@ -38,16 +38,16 @@ class AssignmentSpec(Document, frozen=True):
 
 
 class AssignmentStatus(Document, frozen=True):
-    """How many replicas it asks for and, in its region, how many are in each phase."""
+    """How many replicas the assignment requires and, in its region, how many are in each phase."""
 
     replicas: int = 0
     phases: tuple[tuple[str, int], ...] = ()
-    #: How many rights to identities the region holds of it, those that it is to give back included.
+    #: Number of rights to identities that the region has for it, including those that it must return.
     rights: int = 0
 
 
 class AssignmentView(Document, frozen=True, tag="Assignment"):
-    """What the platform gives a region of one workload."""
+    """The part of one workload that a region runs."""
 
     meta: Meta
     spec: AssignmentSpec
@@ -55,7 +55,7 @@ class AssignmentView(Document, frozen=True, tag="Assignment"):
 
 
 class GrantSpec(Document, frozen=True):
-    """A slice of an account, lent to one region until an end."""
+    """The part of an account that one region may use, until an end."""
 
     account: str
     region: str
@@ -66,9 +66,9 @@ class GrantSpec(Document, frozen=True):
 
 
 class GrantStatus(Document, frozen=True):
-    """On the platform `charged` is what counts against the account; in a region it is what work is charged there.
+    """On the platform, `charged` is what counts against the account; in a region, what its replicas are charged.
 
-    `settled` is the limit that the region has settled on, `acknowledged` the version it has logged.
+    The region has settled on the limit `settled` and has logged the version `acknowledged`.
     """
 
     charged: Resources = ZERO
@@ -77,7 +77,7 @@ class GrantStatus(Document, frozen=True):
 
 
 class GrantView(Document, frozen=True, tag="Grant"):
-    """A grant as the platform lends it, or as its region holds it."""
+    """A grant as the platform gives it, or as its region accepted it."""
 
     meta: Meta
     spec: GrantSpec
@@ -85,14 +85,14 @@ class GrantView(Document, frozen=True, tag="Grant"):
 
 
 class PolicyScopeView(Document, frozen=True):
-    """Where a policy is valid: a region, and a tenant or, when empty, all who have none of their own."""
+    """Where a policy is valid: a region, and a tenant or, if empty, all tenants without a policy of their own."""
 
     region: str
     tenant: str = ""
 
 
 class PolicyStatus(Document, frozen=True):
-    """Who published a policy, when, how far it has come and where it is valid."""
+    """Who published a policy and when, its stage, and where it is valid."""
 
     stage: PolicyStage = PolicyStage.DRAFT
     author: str = ""
@@ -101,10 +101,10 @@ class PolicyStatus(Document, frozen=True):
 
 
 class SchedulerPolicyView(Document, frozen=True, tag="SchedulerPolicy"):
-    """One immutable revision of the policy that it is named after; 0.0 is built in.
+    """One immutable revision of the policy with this name; 0.0 is built in.
 
-    It is found by its revision, and the newest of a policy also by its name. Each document that differs from the newest
-    of its name is a new revision.
+    A revision is found by its number, the newest one also by its name. Each document that differs from the newest of
+    its name is a new revision.
     """
 
     meta: Meta
@@ -113,7 +113,7 @@ class SchedulerPolicyView(Document, frozen=True, tag="SchedulerPolicy"):
 
 
 class OverrideSpec(Document, frozen=True):
-    """What a person decided, for whom, why and until when."""
+    """What an operator decided, for which target, why and until when."""
 
     action: OverrideAction
     region: str
@@ -132,7 +132,7 @@ class OverrideStatus(Document, frozen=True):
 
 
 class OverrideView(Document, frozen=True, tag="Override"):
-    """A human decision in force."""
+    """An operator's decision that is in force."""
 
     meta: Meta
     spec: OverrideSpec
@@ -140,14 +140,14 @@ class OverrideView(Document, frozen=True, tag="Override"):
 
 
 class BreachSpec(Document, frozen=True):
-    """Which promise is broken, for what."""
+    """The invariant that is broken, and for which key."""
 
     invariant: str
     key: str
 
 
 class BreachStatus(Document, frozen=True):
-    """What it is about by name, by how much it is broken, who must cure it and until when."""
+    """The subject by name, the size of the breach, and its owner, who must resolve it before the deadline."""
 
     subject: str
     overshoot: int
@@ -157,7 +157,7 @@ class BreachStatus(Document, frozen=True):
 
 
 class BreachView(Document, frozen=True, tag="Breach"):
-    """A promise that a fact from outside has broken."""
+    """An invariant that a fact from outside broke."""
 
     meta: Meta
     spec: BreachSpec
@@ -165,20 +165,20 @@ class BreachView(Document, frozen=True, tag="Breach"):
 
 
 class SessionSpec(Document, frozen=True):
-    """Whose life it is."""
+    """The principal of a session."""
 
     principal: str
 
 
 class SessionStatus(Document, frozen=True):
-    """Since when it lives, and the highest number of a command in it."""
+    """When the session was opened, and the highest number of a command in it."""
 
     opened: Instant
     high: int = 0
 
 
 class SessionView(Document, frozen=True, tag="Session"):
-    """One life of a machine. Its uid is its epoch."""
+    """One connection period of a machine with a ledger. Its uid is its session epoch."""
 
     meta: Meta
     spec: SessionSpec

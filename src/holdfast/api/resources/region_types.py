@@ -15,11 +15,11 @@ from holdfast.core.model.values.structs import Document, Instant, Percent, Revis
 
 
 class NoStatus(Document, frozen=True):
-    """There is nothing to say beside the spec."""
+    """An empty status: the spec is complete."""
 
 
 class NodeSpec(Document, frozen=True):
-    """What operators say of a node: all of it, each time. A cordon or a drain says why in `note`."""
+    """The operator's settings of a node; a write replaces all of them. `note` is the reason for a cordon or drain."""
 
     cordoned: bool = False
     draining: bool = False
@@ -30,7 +30,7 @@ class NodeSpec(Document, frozen=True):
 
 
 class NodeLoadView(Document, frozen=True):
-    """What is used of a node's processor and memory, in steps of 10 percent, since when."""
+    """Use of a node's processor and memory, in steps of 10 percent, and since when."""
 
     cpu: Percent = 0
     memory: Percent = 0
@@ -38,7 +38,7 @@ class NodeLoadView(Document, frozen=True):
 
 
 class MachineView(Document, frozen=True):
-    """What a node's agent runs on: its id in the agent's folder, the host's, and that of this life of it."""
+    """The machine of a node's agent: its id in the agent's folder, its host name, and the id of its current boot."""
 
     id: str = ""
     host: str = ""
@@ -46,12 +46,12 @@ class MachineView(Document, frozen=True):
 
 
 class NodeStatus(Document, frozen=True):
-    """What the agent and node health say of a node, and what of it is taken.
+    """What the agent and node health report of a node, and what of it is used.
 
-    `firm` is taken by work that stays, `taken` by all work, `held` by reservations; `free` is left for firm work. Its
-    ports are reached under `address`. `load` is what is used now, `present` what lies ready, as the agent said last.
-    `capabilities` is what the agent enforces between tenants, `tenant` the one that it takes work of; empty: any.
-    `sharesUser`: several tenants may run as one user there.
+    Firm work uses `firm`, all work uses `taken`, reservations hold `held`; `free` is left for firm work. Ports are
+    reached at `address`. `load` is the current use and `present` what is cached, as last reported by the agent.
+    `capabilities` lists what the agent enforces between tenants. A node with a `tenant` accepts work of that tenant
+    only. `sharesUser`: several tenants may run as one user there.
     """
 
     pool: str = ""
@@ -82,7 +82,7 @@ class NodeStatus(Document, frozen=True):
 
 
 class NodeView(Document, frozen=True, tag="Node"):
-    """A machine. Its metadata's labels are the operator's and the agent's together; the spec has the operator's."""
+    """A machine. Its metadata has the labels of operator and agent together, its spec those of the operator."""
 
     meta: Meta
     spec: NodeSpec
@@ -90,7 +90,7 @@ class NodeView(Document, frozen=True, tag="Node"):
 
 
 class ReplicaSpec(Document, frozen=True):
-    """Which ordinal of which workload it is, what it runs, and what it becomes once it is released."""
+    """Workload and ordinal, what the replica runs, and its template after the next release."""
 
     workload: str
     workload_uid: Revision
@@ -103,9 +103,9 @@ class ReplicaSpec(Document, frozen=True):
 
 
 class ReplicaStatus(Document, frozen=True):
-    """Where it is in its life. `stage` is request, reservation or binding; `by` made the last move, for `cause`.
+    """The state of a replica. `stage` is request, reservation or binding; `by` made the last change, for `cause`.
 
-    `detail` is what was said besides; `failure` is how it failed last, until it runs another template.
+    `detail` adds to the cause. `failure` is the last failure, until the replica runs another template.
     """
 
     stage: str
@@ -127,7 +127,7 @@ class ReplicaStatus(Document, frozen=True):
 
 
 class ReplicaView(Document, frozen=True, tag="Replica"):
-    """One ordinal of a workload in a region: a slot."""
+    """One ordinal of a workload in a region (a slot in the region's ledger)."""
 
     meta: Meta
     spec: ReplicaSpec
@@ -135,7 +135,7 @@ class ReplicaView(Document, frozen=True, tag="Replica"):
 
 
 class EndpointSpec(Document, frozen=True):
-    """Of which ordinal of which workload it is."""
+    """The workload and ordinal of an endpoint."""
 
     workload: str
     workload_uid: Revision
@@ -144,9 +144,9 @@ class EndpointSpec(Document, frozen=True):
 
 
 class EndpointStatus(Document, frozen=True):
-    """Where it is reached: `addresses` are `host:port`, one for each of its ports.
+    """Where the endpoint is reached: `addresses` are `host:port`, one for each port.
 
-    It serves once one of the region's servers has asked it and was answered, and is only ready when it answers no more.
+    The replica is serving while a server of the region gets answers to its probes, and ready otherwise.
     """
 
     phase: Phase
@@ -158,7 +158,7 @@ class EndpointStatus(Document, frozen=True):
 
 
 class EndpointView(Document, frozen=True, tag="Endpoint"):
-    """Where a replica that serves, or is ready to, is reached."""
+    """The addresses of a replica that is serving or ready."""
 
     meta: Meta
     spec: EndpointSpec
@@ -166,7 +166,7 @@ class EndpointView(Document, frozen=True, tag="Endpoint"):
 
 
 class RequestSpec(Document, frozen=True):
-    """What waits to be placed: the open slots of one assignment and template."""
+    """Open slots of one assignment and template that wait to be placed."""
 
     workload: str
     region: str
@@ -176,7 +176,7 @@ class RequestSpec(Document, frozen=True):
 
 
 class RequestStatus(Document, frozen=True):
-    """How many are open and since when, up to where a scheduler looked, and why they wait."""
+    """How many slots are open and since when, the revision that a scheduler examined last, and why they wait."""
 
     open: int
     since: Instant
@@ -186,7 +186,7 @@ class RequestStatus(Document, frozen=True):
 
 
 class SchedulingRequestView(Document, frozen=True, tag="SchedulingRequest"):
-    """Replicas that wait for room."""
+    """Replicas that wait to be placed."""
 
     meta: Meta
     spec: RequestSpec
@@ -194,7 +194,7 @@ class SchedulingRequestView(Document, frozen=True, tag="SchedulingRequest"):
 
 
 class ReservationSpec(Document, frozen=True):
-    """Room held on a node without a replica, until an end."""
+    """Resources reserved on a node without a replica, until an end."""
 
     purpose: ReservationPurpose
     owner: str
@@ -210,7 +210,7 @@ class ReservationSpec(Document, frozen=True):
 
 
 class ReservationView(Document, frozen=True, tag="Reservation"):
-    """Room that is kept."""
+    """Reserved resources on a node."""
 
     meta: Meta
     spec: ReservationSpec

@@ -1,4 +1,4 @@
-"""A row of a ledger's state as a document. The state is asked for names only.
+"""A row of a ledger's state as a document. The state is used to look up names.
 
 Size: one small function for each kind.
 """
@@ -28,13 +28,13 @@ from holdfast.core.region.queries.node_conditions import node_conditions
 
 
 def render_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
-    """The object as people see it who see all of it."""
+    """Return the object as plain JSON, without redaction."""
     tree: dict[str, Any] = render(view_of_row(kind, state, key, row))
     return tree
 
 
 def view_of_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> Any:
-    """The object as a document of its kind, whole."""
+    """Return the object as a complete document of its kind."""
     build = _BUILDERS.get(kind.name)
     return row if build is None else build(state, name_of(kind, state, key, row), key, row)
 
@@ -103,7 +103,7 @@ def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicyView:
 def _override(state: Any, name: str, key: Any, row: Any) -> s.OverrideView:
     source = "platform" if name.startswith(PLATFORM_PREFIX) or not is_region(state) else "region"
     spec = s.OverrideSpec(
-        action=row.action, region=row.region, target=row.target, reason=row.reason, ends=row.ends, facts=row.info
+        action=row.action, region=row.region, target=row.target, reason=row.reason, ends=row.ends, facts=row.facts
     )
     status = s.OverrideStatus(owner=row.owner, opened=row.opened, source=source)
     return s.OverrideView(meta=Meta(name=name, uid=row.uid, revision=row.uid), spec=spec, status=status)
@@ -118,7 +118,7 @@ def _breach(state: Any, name: str, key: Any, row: Any) -> s.BreachView:
 
 
 def _subject(state: Any, key: str) -> str:
-    """What a breach is about, with names in the place of uids."""
+    """Return the subject of a breach, with names in place of uids."""
     kind, _, rest = key.partition("/")
     if is_region(state):
         uid, _, tail = rest.partition("/")

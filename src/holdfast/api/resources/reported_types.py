@@ -1,8 +1,7 @@
-"""What regions have told, as it is shown with the objects it is about: of a workload where it stands in each region, of
-a region its nodes in short.
+"""Workloads and regions with what regions reported: a workload's progress by region, a region's summary.
 
-It is put together when somebody looks, and stored in no object. A region's summary says what each account is charged;
-what is a tenant's own is added up here, since everybody may look at a region.
+It is computed for each read and stored in no object. A summary has the charge of each account. Accounts of tenants are
+added up here, since every caller may read a region.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from holdfast.core.model.values.structs import Document, Instant
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 
-#: Accounts that are a tenant's own.
+#: Kinds of accounts that belong to a tenant.
 _OF_TENANTS = ("quota", "reclaimable", "emergency")
 
 
 class WorkloadInRegionView(Document, frozen=True):
-    """One template of a workload in one region: how many are assigned, and what the region said of them last.
+    """One template of a workload in one region: assigned replicas, and what the region last reported.
 
-    `generation` is the one that the region acts on, `heard` when it was heard last. What waits, and what fails, is told
-    with the first template of the region: of which one it is, regions do not tell.
+    The region acts on `generation` and reported last at `reportedAt`. `waiting` and `failing` are shown with the
+    region's first template, since regions do not report them by template.
     """
 
     region: str
@@ -39,18 +38,18 @@ class WorkloadInRegionView(Document, frozen=True):
     failed: int = 0
     generation: int = 0
     waiting: tuple[Waiting, ...] = ()
-    heard: Instant = 0
+    reported_at: Instant = 0
     failing: tuple[Failing, ...] = ()
 
 
 class WorkloadStatusView(workloads.WorkloadStatus, frozen=True):
-    """Progress as regions report it: summed, and region by region."""
+    """Progress as regions report it: the sum, and each region."""
 
     regions: tuple[WorkloadInRegionView, ...] = ()
 
 
 class WorkloadView(Document, frozen=True, tag="Workload"):
-    """Written by its tenant; removed when every region has released it."""
+    """A workload, written by its tenant. It is removed when every region has released it."""
 
     meta: Meta
     spec: workloads.WorkloadSpec
@@ -58,35 +57,36 @@ class WorkloadView(Document, frozen=True, tag="Workload"):
 
 
 class RegionSummaryView(Document, frozen=True):
-    """A region in short, as it told `at` that time: its nodes by pool and label set, what accounts are charged there,
-    and what is not as it should be. Accounts of tenants are added up by kind."""
+    """A region's last report about itself, at the time `at`: nodes by pool and label set, charges by account, and
+    issues. Accounts of tenants are added up by kind.
+    """
 
     at: Instant
     nodes: tuple[Nodes, ...] = ()
     uses: tuple[tuple[str, Resources], ...] = ()
-    troubles: tuple[Trouble, ...] = ()
+    issues: tuple[Trouble, ...] = ()
 
 
 class RegionStatusView(topology.RegionStatus, frozen=True):
-    """What the platform knows of a region, and what the region has told of itself."""
+    """The platform's state of a region, and the region's last summary."""
 
     summary: RegionSummaryView | None = None
 
 
 class RegionView(Document, frozen=True, tag="Region"):
-    """Written by an operator; its health by the link and, for the heavier words, by an operator."""
+    """A region. An operator writes it; the link sets its health, and an operator declares it lost or retired."""
 
     meta: Meta
     spec: topology.RegionSpec
     status: RegionStatusView = RegionStatusView()
 
 
-#: By kind: what is shown instead of what people write.
+#: By kind: the struct that is shown in place of the written one.
 VIEWS_BY_KIND: dict[str, type[Document]] = {"Workload": WorkloadView, "Region": RegionView}
 
 
 def workload_view(state: PlatformState, name: str, key: Any, row: workloads.Workload) -> WorkloadView:
-    """A workload with where it stands in each region."""
+    """Return a workload with its progress in each region."""
     said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
     return WorkloadView(
         meta=row.meta, spec=row.spec, status=WorkloadStatusView(**said, regions=_in_regions(state, row))
@@ -121,7 +121,7 @@ def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[Workload
                 failed=count.failed if count is not None else 0,
                 generation=seen.generation if seen is not None else 0,
                 waiting=seen.waiting if seen is not None and is_first else (),
-                heard=known.status.heard_at if known is not None else 0,
+                reported_at=known.status.heard_at if known is not None else 0,
                 failing=seen.failing if seen is not None and is_first else (),
             )
         )
@@ -129,7 +129,7 @@ def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[Workload
 
 
 def region_view(state: PlatformState, name: str, key: Any, row: topology.Region) -> RegionView:
-    """A region with its last summary."""
+    """Return a region with its last summary."""
     said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
     known = state.summaries.get(row.meta.name)
     summary = _summary(known) if known is not None else None
@@ -143,4 +143,4 @@ def _summary(known: StoredSummary) -> RegionSummaryView:
         name = kind if kind in _OF_TENANTS else account
         uses[name] = add(uses.get(name, ZERO), charged)
     shown = known.summary
-    return RegionSummaryView(at=known.at, nodes=shown.nodes, uses=tuple(sorted(uses.items())), troubles=shown.troubles)
+    return RegionSummaryView(at=known.at, nodes=shown.nodes, uses=tuple(sorted(uses.items())), issues=shown.troubles)

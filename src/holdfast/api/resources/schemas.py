@@ -1,4 +1,4 @@
-"""JSON schemas of kinds and of commands."""
+"""JSON Schema of kinds and of commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from holdfast.api.serialization.scalars import Serializer
 
 @cache
 def kind_schema(name: str, *, shown: bool = False) -> Schema:
-    """The schema of a kind, complete in itself: as it is written where people write it, or as it is shown."""
+    """Return the self-contained schema of a kind: as it is written, if it is writable and not `shown`, or as it is
+    shown.
+    """
     schemas = SchemaBuilder("#/$defs/")
     ref: str = schemas.of(serializer_for_kind(name, shown=shown))["$ref"]
     title = ref.removeprefix(schemas.refs)
@@ -25,7 +27,7 @@ def kind_schema(name: str, *, shown: bool = False) -> Schema:
 
 @cache
 def command_schema(ledger: str, tag: str) -> Schema:
-    """The schema of a command's fields, complete in itself."""
+    """Return the self-contained schema of a command's fields."""
     command: Any = rules(ledger)[tag].command
     schemas = SchemaBuilder("#/$defs/")
     schemas.of(struct_serializer_for(command))
@@ -34,7 +36,7 @@ def command_schema(ledger: str, tag: str) -> Schema:
 
 
 def serializer_for_kind(name: str, *, shown: bool = False) -> Serializer:
-    """The form of a kind: as it is written, unless nobody writes it or it is asked for as it is shown."""
+    """Return the serializer of a kind: as it is written, if it is writable and not `shown`, or as it is shown."""
     written: Any = WRITABLE.get(name)
     if written is not None and not shown:
         return writable_serializer_for(written)

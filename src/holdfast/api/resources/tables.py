@@ -1,9 +1,9 @@
-"""Which rows of a ledger's state are the objects of a kind, and by which names people find them.
+"""The rows of a ledger's state that are objects of a kind, and their public names.
 
-Most names are the objects' own. Rows without one are named by what they are: an assignment `workload/region/purpose`,
-a replica and its endpoint `workload/region/ordinal`, a grant `region/account`, a session its principal, the others
-their uid. Revisions of a policy share its name, and are called by their revisions too. Objects of a tenant are found
-under it: `tenant/name`.
+Most objects have a name of their own. The others are named by their parts: an assignment `workload/region/purpose`, a
+replica and its endpoint `workload/region/ordinal`, a grant `region/account`, a session its principal, the rest their
+uid. Revisions of a policy share its name and are also found by revision. Objects of a tenant are found under it:
+`tenant/name`.
 """
 
 from __future__ import annotations
@@ -56,29 +56,29 @@ _REGION_TABLES = {
     "SchedulingRequest": "requests",
     "Reservation": "holds",
 }
-#: So much of a template's digest tells the few templates of one assignment apart.
+#: Characters of a template's digest that tell the few templates of one assignment apart.
 DIGEST_SHOWN = 12
-#: Before the uid of an override that the platform opened, where a region shows it beside its own.
+#: Prefix of the uid of a platform override, where a region shows it with its own.
 PLATFORM_PREFIX = "platform/"
 
 
 def is_region(state: LedgerState) -> bool:
-    """Whether it is a region's state, and not the platform's."""
+    """Whether the state is a region's, not the platform's."""
     return isinstance(state, RegionState)
 
 
 def ledger_of(state: LedgerState) -> str:
-    """Whose state it is, in the words of the table of kinds."""
+    """Return the kind of ledger of this state: `platform` or `region`."""
     return "region" if is_region(state) else "platform"
 
 
 def table_of(kind: ResourceKind, state: LedgerState) -> Table[Any, Any]:
-    """The table that holds the kind in this ledger."""
+    """Return the table of the kind in this ledger."""
     return state.table((_REGION_TABLES if is_region(state) else _PLATFORM_TABLES)[kind.name])
 
 
 def iter_rows(kind: ResourceKind, state: LedgerState) -> Iterable[KeyedRow]:
-    """Every object of the kind, as (key, row), sorted by key; none where this ledger has no such kind."""
+    """Return every object of the kind as (key, row), sorted by key; none if this ledger does not have the kind."""
     if ledger_of(state) not in kind.ledger:
         return []
     found = table_of(kind, state).items()
@@ -97,8 +97,8 @@ def iter_rows(kind: ResourceKind, state: LedgerState) -> Iterable[KeyedRow]:
 
 
 def iter_rows_unordered(kind: ResourceKind, state: LedgerState) -> Iterator[KeyedRow]:
-    """Every object of a kind of which there may be very many, as (key, row), in no order."""
-    assert kind.name not in ("SchedulerPolicy", "Override"), f"{kind.plural} are few, and not all of one table"
+    """Yield every object of a kind with many objects as (key, row), in no order."""
+    assert kind.name not in ("SchedulerPolicy", "Override"), f"{kind.plural} are few, and come from several tables"
     for key, row in table_of(kind, state).unordered():
         if kind.name == "SchedulingRequest":
             for request in row:
@@ -108,25 +108,25 @@ def iter_rows_unordered(kind: ResourceKind, state: LedgerState) -> Iterator[Keye
 
 
 def name_of(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> str:
-    """What people call the object, without its tenant."""
+    """Return the public name of the object, without its tenant."""
     name = _NAMES.get(kind.name)
     return str(row.meta.name) if name is None else name(state, key, row)
 
 
 def has_name(kind: ResourceKind, state: LedgerState, key: Any, row: Any, name: str) -> bool:
-    """Whether people call the object so."""
+    """Whether the object has this name; a policy may be named by its revision."""
     return name == name_of(kind, state, key, row) or (
         kind.name == "SchedulerPolicy" and name == format_revision(row.revision)
     )
 
 
 def assignment_name(assignment: Assignment) -> str:
-    """`workload/region/purpose`."""
+    """Return `workload/region/purpose`."""
     return f"{assignment.workload_name}/{assignment.region}/{assignment.purpose.value}"
 
 
 def replica_name(state: Any, workload_name: str, ordinal: int) -> str:
-    """`workload/region/ordinal`."""
+    """Return `workload/region/ordinal`."""
     return f"{workload_name}/{state.region.name}/{ordinal}"
 
 
@@ -158,8 +158,9 @@ _NAMES: dict[str, Callable[[Any, Any, Any], str]] = {
 
 
 def labels_of(state: Any, row: Any) -> Mapping[str, str]:
-    """The labels that selectors look at. Replicas and endpoints have none of their own: they are chosen by what they
-    are."""
+    """Return the labels that selectors match. Replicas and endpoints have none of their own: theirs are the workload,
+    the phase, the node and the zone.
+    """
     if isinstance(row, Slot):
         node = state.nodes.get(row.node)
         where = {"node": node.name, "zone": node.zone} if node is not None else {}

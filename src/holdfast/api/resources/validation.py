@@ -1,7 +1,7 @@
-"""What can be said against an object without a server, by the same code that judges it there.
+"""Checks of an object without a server, by the code of the ledgers.
 
-The object is judged in a world in which everything that it names exists and whoever sends it has every right. What is
-refused there is refused everywhere; what depends on the world is left to the ledger.
+The checks run on a state in which everything that the object names exists, and its sender has every permission. An
+object that is refused there is refused everywhere; checks that depend on the real state are left to the ledger.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from holdfast.core.region.commands import AdministerNode
 from holdfast.core.region.decide.nodes import administer_node
 from holdfast.core.region.state.tables import RegionState
 
-#: Long before anything ends: whether a time has passed is for the ledger to say.
+#: Before any end: the ledger checks whether a time has passed.
 _ONCE = -(2**62)
 _NODE_UID = 1
 _PLENTY = 2**40
-#: In the place of a token's hash that is not given, and stays as it is stored.
+#: In place of a missing token hash; the stored one stays unchanged.
 _STORED = "0" * 64
 
 
 def validate_object(obj: Any) -> list[FieldError]:
-    """Everything that any ledger would refuse in this object, with the place where it is known."""
+    """Return every reason for which any ledger would refuse this object, with the field if it is known."""
     kind, meta = public_name(type(obj)), obj.meta
     if isinstance(obj, NodeView):
         return [
@@ -76,19 +76,19 @@ def validate_object(obj: Any) -> list[FieldError]:
 
 
 def _excess(spec: Any) -> Iterator[FieldError]:
-    """What is too much in it, and where."""
+    """Yield the value that exceeds a limit, and its place."""
     excess, refused = find_excess(spec), refuse_excess(spec)
     if excess is not None and refused is not None:
         yield FieldError(f"/spec/{excess.field.replace('.', '/')}", refused.message)
 
 
 def administer_command(node: NodeView, uid: int) -> AdministerNode:
-    """The command that says of the node with this uid what the document says."""
+    """Return the command that gives the node with this uid the settings of the document."""
     return AdministerNode(uid, **{name: getattr(node.spec, name) for name in NodeSpec.__struct_fields__})
 
 
 def publish_command(policy: SchedulerPolicyView) -> PublishPolicy:
-    """The command that publishes what the document says."""
+    """Return the command that publishes the document."""
     return PublishPolicy(policy.meta.name, policy.spec)
 
 
@@ -112,7 +112,7 @@ def _judged(kind: str, obj: Any) -> list[Refused | None]:
     if isinstance(obj, Workload):
         return [judge(world, obj, None) for judge in workloads.CHECKS]
     if isinstance(obj, Token):
-        # When it ends is judged by when it is sent, and whether it may be for many by its principal as it is stored.
+        # The end of a token is checked against the time of sending, and `any` against the stored principal.
         obj = replace(obj, spec=replace(obj.spec, hash=obj.spec.hash or _STORED, expires=_ONCE + 1))
     return [object_kinds.CHECKS[kind](world, obj, None, _case(obj))]
 
@@ -122,12 +122,12 @@ def _administered(node: NodeView) -> Any:
     world.nodes.put(_NODE_UID, NodeRow(node.meta.name, _NODE_UID, 0, "pool", "zone", ZERO, note="before"))
     command = administer_command(node, _NODE_UID)
     answer = administer_node(world, command, _case(command))
-    # That nothing would change is no fault of a document.
+    # A document that would change nothing is valid.
     return None if isinstance(answer, Refused) and answer.code == "already" else answer
 
 
 def _world_of(obj: Any) -> PlatformState:
-    """A platform on which everything that the object names exists."""
+    """Return a platform state in which everything that the object names exists."""
     world = PlatformState()
     spec = obj.spec
     match obj:
@@ -170,15 +170,15 @@ def _regions(world: PlatformState, names: Iterable[str], jurisdiction: str) -> N
 
 
 def _named(refused: Refused) -> FieldError:
-    """A refusal of a name as a fault."""
+    """Return a refusal of a name as a fault."""
     form = refused.facts.get("form")
-    return FieldError("/metadata/name", refused.message, f"a name looks like {form}" if form else "")
+    return FieldError("/metadata/name", refused.message, f"a name matches {form}" if form else "")
 
 
 def _fault(refused: Refused, obj: Any) -> FieldError:
-    """A refusal as a fault, with a pointer to the first field that its facts or its words name.
+    """Return a refusal as a fault, with a pointer to the first field that its facts or its message name.
 
-    A field is named `readiness.http.path` where it is in others, and `scores.packing` where it is a member of a map.
+    A nested field is named `readiness.http.path`, a member of a map `scores.packing`.
     """
     field = str(refused.facts.get("field", ""))
     words = [word.strip(",;:.") for word in refused.message.split()]
@@ -196,7 +196,7 @@ class _Place(NamedTuple):
 
 
 def _places(form: Any, at: str) -> dict[str, _Place]:
-    """By the name of a field: where it is. Those further out win."""
+    """Return the place of every field by its name. An outer field wins over an inner one of the same name."""
     if not isinstance(form, StructSerializer):
         return {}
     inner = {
@@ -208,7 +208,7 @@ def _places(form: Any, at: str) -> dict[str, _Place]:
 
 
 def _within(place: _Place, names: list[str]) -> str:
-    """The pointer to a field in this one, as far as the names go that there are."""
+    """Return the pointer to a field inside this one, as far as the names exist."""
     pointer, form = place
     for depth, name in enumerate(names):
         form = form.item if isinstance(form, OptionalSerializer) else form

@@ -1,4 +1,4 @@
-"""Whole documents of the kinds that people write, in and out."""
+"""Complete documents of the kinds that users write: parse and render."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ _STRUCTS: tuple[type[Struct], ...] = (
     Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, SchedulerPolicyView, Workload,
     NodeView,
 )  # fmt: skip
-#: By kind: the struct of what people write.
 WRITABLE: dict[str, type[Struct]] = {public_name(struct): struct for struct in _STRUCTS}
 
 
@@ -37,11 +36,11 @@ def _object_serializer() -> AnyObjectSerializer:
 
 
 def parse_object(tree: object, *, whole: bool = False) -> Any:
-    """The object that the document describes, or `InvalidDocument` with everything that is wrong with it.
+    """Return the object that the document describes, or raise `InvalidDocument` with all faults.
 
-    What the ledger alone says is passed over, so that a document that was read can be written back: status, and all
-    metadata but name, tenant, labels, annotations, uid and revision. `whole` reads that too. A token's hash that is
-    not given is empty, which stands for the one that is stored.
+    Status is ignored, and all metadata but name, tenant, labels, annotations, uid and revision. So a document that was
+    read can be written back. `whole` parses those fields, too. A missing token hash is empty, which leaves the stored
+    one unchanged.
     """
     faults = FieldErrors()
     refuse_depth(tree, "", faults)
@@ -53,6 +52,6 @@ def parse_object(tree: object, *, whole: bool = False) -> Any:
 
 
 def render_object(obj: Any, *, secrets: bool = False) -> dict[str, Any]:
-    """The whole document: metadata without what is empty, spec and status in full."""
+    """Return the complete document: metadata without empty fields, spec and status in full."""
     tree: dict[str, Any] = render(obj, secrets=secrets)
     return tree

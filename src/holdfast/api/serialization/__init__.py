@@ -1,14 +1,14 @@
 """Types of the model as JSON or YAML, and back.
 
-The structs of the model define the shape of a document once. Parsing, rendering and JSON Schema all walk over the
-same serializers, so none of them can miss a field that the others have. Everything here is pure: text and plain
-values in, values out. No module knows a table or a ledger; `api.kinds` says which kinds have a tenant and labels.
+The structs of the model define the shape of a document once. Parsing, rendering and JSON Schema use the same
+serializers, so none of them can miss a field. Everything here is pure: text and plain values in, values out. No module
+depends on a table or a ledger; `api.kinds` states which kinds have a tenant and labels.
 
 - `field_errors`    what is wrong with a document, with a pointer to each field
 - `scalars`         text, numbers, times, revisions, enums
 - `quantities`      amounts of resources: `500m`, `4Gi`
 - `composites`      lists, maps, tuples and structs
-- `objects`         whole documents: apiVersion, kind, metadata, spec, status
+- `objects`         complete documents: apiVersion, kind, metadata, spec, status
 - `registry`        from a type to its serializer; `parse` and `render`
 - `json_schema`     JSON Schema 2020-12 from the serializers
 - `strict_json`     JSON that rejects a duplicate key

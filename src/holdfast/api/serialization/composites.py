@@ -1,4 +1,4 @@
-"""Forms made of other forms: lists, maps, structs, and what may be missing."""
+"""Serializers made of others: lists, maps, structs, and optional values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.api.spelling import did_you_mean
 from holdfast.core.model.objects.workloads import with_implied
 
 _TEXT = scalars.TextSerializer()
-#: Forms whose values are plain JSON already.
+#: Serializers whose values are plain JSON already.
 _AS_THEY_ARE = (scalars.TextSerializer, scalars.BoolSerializer, scalars.IntSerializer)
 
 
 class ListSerializer:
-    """Any number of one form."""
+    """A list of any length, of one type."""
 
     def __init__(self, item: Serializer) -> None:
         self.item = item
@@ -35,7 +35,7 @@ class ListSerializer:
 
 
 class TupleSerializer:
-    """So many values, each of its own form."""
+    """A list of fixed length, each item of its own type."""
 
     def __init__(self, items: tuple[Serializer, ...]) -> None:
         self.items = items
@@ -52,7 +52,7 @@ class TupleSerializer:
 
 
 class MapSerializer:
-    """Text to one form. The order in which people write a map means nothing: it is read in the order of its keys."""
+    """A map from text to one type, sorted by key: the order in the text has no meaning."""
 
     def __init__(self, item: Serializer) -> None:
         self.item = item
@@ -75,7 +75,7 @@ class MapSerializer:
 
 
 class OptionalSerializer:
-    """A form, or null."""
+    """A value, or null."""
 
     def __init__(self, item: Serializer) -> None:
         self.item = item
@@ -88,7 +88,7 @@ class OptionalSerializer:
 
 
 class StructField(NamedTuple):
-    """One field of a struct: its name outside and inside, its form, and its default where it has one."""
+    """One field of a struct: its names outside and inside, its serializer, and its default if it has one."""
 
     name: str
     inside: str
@@ -98,7 +98,7 @@ class StructField(NamedTuple):
 
 
 class StructSerializer:
-    """A struct."""
+    """A struct, as a map of its fields."""
 
     def __init__(self, struct: type[Struct]) -> None:
         self.struct = struct
@@ -109,7 +109,7 @@ class StructSerializer:
         return INVALID if values is None else self.struct(**values)
 
     def values(self, tree: object, at: str, faults: FieldErrors) -> dict[str, Any] | None:
-        """By the names inside: what was given. None when anything is wrong."""
+        """Return the given values by the names inside; None if anything is wrong."""
         if not isinstance(tree, dict):
             faults.expected(at, f"a map of {', '.join(self.fields)}" if self.fields else "an empty map", tree)
             return None
@@ -137,7 +137,7 @@ class StructSerializer:
 
 
 class WorkloadSpecSerializer(StructSerializer):
-    """The spec of a workload: what is not said follows its kind."""
+    """The spec of a workload; missing fields follow from its kind."""
 
     def values(self, tree: object, at: str, faults: FieldErrors) -> dict[str, Any] | None:
         said = super().values(tree, at, faults)
@@ -145,7 +145,7 @@ class WorkloadSpecSerializer(StructSerializer):
 
 
 class MetadataSerializer(StructSerializer):
-    """Metadata, without what is empty. What is stored also says its generation: what was observed is compared to it."""
+    """Metadata, without empty fields. A stored object also shows its generation, to compare the observed one with."""
 
     def render(self, value: Any, secrets: bool = False, /) -> Any:
         stored = value.created_by != ""
@@ -157,7 +157,7 @@ class MetadataSerializer(StructSerializer):
 
 
 def refuse_unknown(tree: dict[Any, Any], names: dict[str, Any], at: str, faults: FieldErrors) -> None:
-    """A fault for every key that is no name of a field."""
+    """Add a fault for every key that is not the name of a field."""
     for key in tree:
         if not isinstance(key, str):
             faults.expected(at, "the name of a field", key)

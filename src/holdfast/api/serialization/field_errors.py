@@ -1,19 +1,18 @@
-"""What is wrong with a document: where, what was expected and what came, and what was probably meant."""
+"""Field errors of a document: the place, what was expected and found, and what was probably meant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-#: A document with more faults than this is another kind of document; nobody reads on.
 ERRORS_MAX = 100
-#: What came is repeated up to so many characters.
+#: The value that was found is shown up to this many characters.
 _SHOWN = 40
 _KEY_SHOWN = 200
 
 
 class FieldError(NamedTuple):
-    """One thing that is wrong. The pointer is a JSON pointer into the document; empty: the whole of it."""
+    """One thing that is wrong. The pointer is a JSON pointer into the document; empty: the document itself."""
 
     pointer: str
     message: str
@@ -21,7 +20,7 @@ class FieldError(NamedTuple):
 
 
 class InvalidDocument(Exception):
-    """A document that cannot be taken, with everything that is wrong with it."""
+    """A document that is not accepted, with all its faults."""
 
     def __init__(self, faults: Iterable[FieldError]) -> None:
         self.faults = tuple(faults)
@@ -29,7 +28,7 @@ class InvalidDocument(Exception):
 
 
 class FieldErrors:
-    """Faults as they are found, in the order of the document."""
+    """The faults that were found, in the order of the document."""
 
     __slots__ = ("found",)
 
@@ -37,24 +36,24 @@ class FieldErrors:
         self.found: list[FieldError] = []
 
     def add(self, pointer: str, message: str, hint: str = "") -> None:
-        """Note a fault, unless there are more than anybody reads."""
+        """Add a fault, unless there are `ERRORS_MAX` already."""
         if len(self.found) < ERRORS_MAX:
             self.found.append(FieldError(pointer, message, hint))
 
     def expected(self, pointer: str, what: str, came: object, hint: str = "") -> None:
-        """Note that something else was expected."""
+        """Add a fault of an unexpected value."""
         self.add(pointer, f"expected {what}, got {describe_value(came)}", hint)
 
 
 def format_error(fault: FieldError) -> str:
-    """The fault as people read it: `spec.replicas: message (hint)`."""
+    """Return the fault as users read it: `spec.replicas: message (hint)`."""
     place = dotted_path(fault.pointer)
     hint = f" ({fault.hint})" if fault.hint else ""
     return f"{place}: {fault.message}{hint}" if place else f"{fault.message}{hint}"
 
 
 def child_pointer(pointer: str, key: str | int) -> str:
-    """The pointer to a member of what this pointer points to."""
+    """Return the pointer to a member of the value at this pointer."""
     if isinstance(key, int):
         return f"{pointer}/{key}"
     key = _encodable(key if len(key) <= _KEY_SHOWN else key[:_KEY_SHOWN] + "...")
@@ -62,7 +61,7 @@ def child_pointer(pointer: str, key: str | int) -> str:
 
 
 def dotted_path(pointer: str) -> str:
-    """A pointer as people read it: `/spec/template/spread/0` is `spec.template.spread[0]`."""
+    """Return a pointer as users read it: `/spec/template/spread/0` is `spec.template.spread[0]`."""
     place = ""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
@@ -71,7 +70,7 @@ def dotted_path(pointer: str) -> str:
 
 
 def describe_value(came: object) -> str:
-    """What came, in few words."""
+    """Describe the value that was found in a few words."""
     if came is None:
         return "nothing (null)"
     if isinstance(came, bool):

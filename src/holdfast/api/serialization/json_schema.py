@@ -1,7 +1,7 @@
-"""JSON Schema 2020-12 of every kind and of every command that people send, from the same forms that read them.
+"""JSON Schema 2020-12 of every kind and command, from the serializers that parse them.
 
-A kind has two schemas: as it is written, which is what editors and requests are checked against, and as it is shown,
-with everything that the ledger adds.
+A kind has two schemas: as it is written, which editors and requests are checked against, and as it is shown, with the
+fields that the ledger adds.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from holdfast.api.serialization.objects import (
 from holdfast.api.serialization.scalars import INT_MAX, Serializer
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-#: After the name of a kind: the schema of what is shown.
+#: Suffix of a kind's name for the schema of what is shown.
 VIEW_SUFFIX = "Shown"
 
 Schema = dict[str, Any]
 
 
 class SchemaBuilder:
-    """The schemas of forms, with structs kept once each under their names and referred to."""
+    """The schemas of serializers. Every struct has one schema under its name, and references to it."""
 
     def __init__(self, refs: str) -> None:
         self.refs = refs
@@ -47,7 +47,7 @@ class SchemaBuilder:
         self._of: dict[str, object] = {}
 
     def of(self, form: Serializer) -> Schema:
-        """The schema of a form."""
+        """Return the schema of a serializer."""
         match form:
             case AnyObjectSerializer():
                 return {"oneOf": [self.of(one) for one in form.forms.values()]}
@@ -100,7 +100,7 @@ class SchemaBuilder:
             "kind": {"const": form.kind},
             "metadata": metadata,
             "spec": self.of(form.spec),
-            "status": _passed_over("What the ledger says; passed over when it is written.")
+            "status": _passed_over("Set by the ledger; ignored in writes.")
             if written
             else self.of(form.status),
         }
@@ -111,25 +111,25 @@ class SchemaBuilder:
         return closed_object(parts, required if written else [*required, "status"], doc_text(form.struct))
 
     def _metadata(self, form: ObjectSerializer) -> Schema:
-        """What a sender may say, its name in the form that the kind asks for, and what is passed over."""
+        """Return the sender's fields, with the pattern of the kind's names; fields of the ledger are read-only."""
         fields = form.meta.fields
         tenanted = BY_NAME[form.kind].tenanted
         properties = {
-            name: self._field(field) if name in SENDER_FIELDS else _passed_over("Said by the ledger; passed over.")
+            name: self._field(field) if name in SENDER_FIELDS else _passed_over("Set by the ledger; ignored in writes.")
             for name, field in fields.items()
         }
         properties["name"] = {"type": "string", "pattern": name_pattern(form.kind)}
         if tenanted:
             properties["tenant"] = {"type": "string", "pattern": name_pattern("Tenant")}
         else:
-            properties["tenant"] = {"const": "", "description": "It belongs to no tenant."}
+            properties["tenant"] = {"const": "", "description": "An object of this kind belongs to no tenant."}
         for mark in MARKS if not BY_NAME[form.kind].marked else ():
-            properties[mark] = {"const": {}, "description": "It has none."}
+            properties[mark] = {"const": {}, "description": "Objects of this kind have none."}
         return closed_object(properties, ["name", "tenant"] if tenanted else ["name"], doc_text(form.meta.struct))
 
 
 def closed_object(properties: Schema, required: list[str], description: str = "") -> Schema:
-    """The schema of a map with these fields and no others."""
+    """Return the schema of a map with exactly these fields."""
     schema: Schema = {"description": description} if description else {}
     schema |= {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
@@ -140,13 +140,13 @@ def _passed_over(why: str) -> Schema:
 
 
 def doc_text(struct: type[Struct]) -> str:
-    """What a struct's docstring says."""
+    """Return the text of a struct's docstring."""
     return " ".join(cleandoc(struct.__doc__ or "").split())
 
 
 @cache
 def name_pattern(kind: str) -> str:
-    """The form of the names of a kind, from the ledger's own refusal."""
+    """Return the pattern of a kind's names, from the ledger's own refusal."""
     from holdfast.core.platform.decide.checks import refuse_name
 
     if kind == "Node":
@@ -192,12 +192,12 @@ def _resources() -> Schema:
         "examples": ["500m", 2],
     }
     size = {
-        "description": "An amount with its unit.",
+        "description": "An amount with a unit.",
         "anyOf": [{"const": 0}, {"type": "string", "pattern": quantities.SIZE_PATTERN}],
         "examples": ["512Mi", "4Gi"],
     }
     return {
-        "description": "An amount of each resource; what is not named is none of it. Other keys are extended ones.",
+        "description": "An amount of each resource; one that is not named is 0. Other keys are extended resources.",
         "type": "object",
         "properties": {"cpu": counted, "memory": size, "disk": size, "gpu": counted},
         "propertyNames": {"minLength": 1},

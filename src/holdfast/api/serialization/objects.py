@@ -1,8 +1,7 @@
-"""Forms of whole documents: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
+"""Serializers of complete documents: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
 
-There are two ways to read one. A reader of the API reads all of it. Whoever takes what people write takes what is
-theirs to say and passes over what the ledger says (status, generation, creator, finalizers), so that what was read can
-be written back.
+A client parses all of a document. A server that accepts a written document parses only the sender's fields and ignores
+those of the ledger (status, generation, creator, finalizers). So a document that was read can be written back.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from holdfast.api.spelling import did_you_mean
 
 #: The parts of a document, in the order in which they are shown.
 PARTS = {"apiVersion": "", "kind": "", "metadata": "meta", "spec": "spec", "status": "status"}
-#: What a sender says of its object. The uid and the revision say which object was read before.
+#: The metadata fields that a sender may set. The uid and the revision name the object that it read before.
 SENDER_FIELDS = ("name", "tenant", "labels", "annotations", "uid", "revision")
 MARKS = ("labels", "annotations")
 
 
 class ObjectSerializer:
-    """A document of one kind, all of it."""
+    """A document of one kind, with all of its fields."""
 
     def __init__(self, struct: type[Struct], meta: StructSerializer, spec: Serializer, status: Serializer) -> None:
         self.struct, self.meta, self.spec, self.status = struct, meta, spec, status
@@ -63,17 +62,17 @@ class ObjectSerializer:
 
 
 class WritableObjectSerializer(ObjectSerializer):
-    """A document as people write it."""
+    """A document as users write it: fields of the ledger are ignored."""
 
     @property
     def tenanted(self) -> bool:
-        """Whether its objects belong to a tenant, and are named within it."""
+        """Whether its objects belong to a tenant and have names within it."""
         kind = find_kind(self.kind)
         return kind is not None and kind.tenanted
 
     @property
     def unmarked(self) -> tuple[str, ...]:
-        """The marks that its objects do not have."""
+        """The marks that objects of this kind do not have."""
         kind = find_kind(self.kind)
         return MARKS if kind is not None and not kind.marked else ()
 
@@ -124,7 +123,7 @@ class AnyObjectSerializer:
 
 
 def refuse_version(tree: dict[Any, Any], at: str, faults: FieldErrors) -> None:
-    """A fault unless the document says that it is of the version that this program reads."""
+    """Add a fault unless the document has the API version of this program."""
     version = tree.get("apiVersion")
     if version == API_VERSION:
         return
@@ -136,11 +135,11 @@ def refuse_version(tree: dict[Any, Any], at: str, faults: FieldErrors) -> None:
 
 
 def refuse_kind(kind: object, kinds: dict[str, Any], at: str, faults: FieldErrors) -> None:
-    """The fault of a kind that is none of these."""
+    """Add the fault of a kind that is not in the list."""
     if kind is None:
         faults.add(at, "kind is missing", f"one of {', '.join(kinds)}")
     elif isinstance(kind, str) and (known := find_kind(kind)) is not None and known.name == kind:
-        faults.add(at, f"a {kind} is not written by people", f"one of {', '.join(kinds)} is")
+        faults.add(at, f"a {kind} cannot be written", f"write one of {', '.join(kinds)}")
     else:
         near = did_you_mean(kind, kinds) if isinstance(kind, str) else ""
-        faults.expected(at, "a kind that people write", kind, near or f"one of {', '.join(kinds)}")
+        faults.expected(at, "a kind that can be written", kind, near or f"one of {', '.join(kinds)}")

@@ -1,7 +1,7 @@
-"""Resources as people write them: a map such as `{cpu: 500m, memory: 4Gi, gpu: 1, licenses: 2}`.
+"""Resources as users write them: a map such as `{cpu: 500m, memory: 4Gi, gpu: 1, licenses: 2}`.
 
-What is not named is none of it. cpu and gpu are counted in thousandths (`500m`, 0.5, 2), memory and disk in bytes
-(`512Mi`, `4Gi`); every other key is an extended resource and a whole number.
+A resource that is not named is 0. cpu and gpu are counted in thousandths (`500m`, 0.5, 2), memory and disk in bytes
+(`512Mi`, `4Gi`); every other key is an extended resource and an integer.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ BUILT_IN = ("cpu", "memory", "disk", "gpu")
 
 
 def mistaken_for(name: str) -> str:
-    """The built-in resource that this name was probably meant to be; empty when it is one, or a name of its own."""
+    """Return the built-in resource that was probably meant; empty if the name is built in or plausible as an extended
+    one.
+    """
     if name in BUILT_IN:
         return ""
     near = nearest(name, BUILT_IN)
-    # Shorter words are near each other by chance: only what differs in a letter at most is taken for a slip.
+    # Short words resemble each other by chance: only a difference of about one letter counts as a typing error.
     return near if near and (name.lower() == near or (abs(len(name) - len(near)) <= 1 and _alike(name, near))) else ""
 
 
@@ -40,7 +42,7 @@ def _alike(name: str, near: str) -> bool:
 
 
 class ResourcesSerializer:
-    """The form of `Resources`."""
+    """The serializer of `Resources`."""
 
     def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
@@ -72,7 +74,7 @@ class ResourcesSerializer:
             ("gpu", _show_counted(value.gpu)),
         )
         shown = {name: amount for name, amount in built_in if amount}
-        # An extended resource never passes for a built-in one, whatever an agent called it.
+        # An extended resource never appears as a built-in one, whatever name an agent gave it.
         shown.update((name, amount) for name, amount in value.extended if amount and name not in BUILT_IN)
         return shown
 

@@ -1,7 +1,7 @@
-"""From a type of the model to its form outside, and the two verbs of this package: `parse` and `render`.
+"""From a type of the model to its serializer, and the two functions of this package: `parse` and `render`.
 
-A list is a list, pairs of text and something are a map, a struct is a map with camelCase names, whether it is a
-document or a row. Forms are made from the types when they are first asked for, and kept.
+A tuple becomes a list, pairs of text and a value become a map, and a struct becomes a map with camelCase names. Each
+serializer is made from its type on first use, and cached.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from holdfast.core.model.objects.workloads import WorkloadSpec
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import Resources
 
-#: No document of ours is nested nearly so deep.
+#: More levels than any document has.
 DEPTH_MAX = 64
 
 
 def camel(name: str) -> str:
-    """A field's name outside, as the model's documents have it."""
+    """Return a field's name in documents."""
     first, *rest = name.split("_")
     return first + "".join(word.title() for word in rest)
 
 
 class SerializerRegistry:
-    """The forms of all types that were asked for. A struct that holds itself is made once."""
+    """The serializers of the types used so far. A struct that contains itself has one serializer."""
 
     def __init__(self) -> None:
         self._structs: dict[type, StructSerializer] = {}
 
     def of(self, info: inspect.Type, default: Any = NODEFAULT) -> Serializer:
-        """The form of a type; a field's default says what 0 means for times and revisions."""
+        """Return the serializer of a type. With a default of 0, a time or revision of 0 means none."""
         if isinstance(info, inspect.Metadata):
             return self._marked(info, default)
         simple = _SIMPLE.get(type(info))
@@ -66,7 +66,7 @@ class SerializerRegistry:
                 return self._union(types)
             case inspect.StructType(cls=struct):
                 return ResourcesSerializer() if struct is Resources else self._struct(info)
-        raise TypeError(f"{info} has no form")
+        raise TypeError(f"{info} has no serializer")
 
     def _marked(self, info: inspect.Metadata, default: Any) -> Serializer:
         match (info.extra or {}).get("form"):
@@ -93,13 +93,13 @@ class SerializerRegistry:
         return self.whole(info, WritableObjectSerializer) if is_object(info) else self.fields(info)
 
     def whole(self, info: inspect.StructType, form: type[ObjectSerializer]) -> ObjectSerializer:
-        """The form of a whole document, read in one way or the other."""
+        """Return the serializer of a complete document, of the given class."""
         meta, spec, status = (self.of(field.type) for field in info.fields)
         assert isinstance(meta, StructSerializer), info.cls
         return form(info.cls, meta, spec, status)
 
     def fields(self, info: inspect.StructType) -> StructSerializer:
-        """The form of a struct, field by field."""
+        """Return the serializer of a struct, field by field."""
         known = self._structs.get(info.cls)
         if known is not None:
             return known
@@ -112,7 +112,7 @@ class SerializerRegistry:
         return form
 
 
-#: Structs whose fields are read or shown in a way of their own.
+#: Structs with a serializer of their own.
 _SPECIAL: dict[type, type[StructSerializer]] = {Meta: MetadataSerializer, WorkloadSpec: WorkloadSpecSerializer}
 _SIMPLE: dict[type, Serializer] = {
     inspect.StrType: scalars.TextSerializer(),
@@ -124,20 +124,22 @@ _registry = SerializerRegistry()
 
 @cache
 def struct_serializer_for(struct: Any) -> StructSerializer:
-    """The fields of a struct, whatever it is."""
+    """Return the serializer of any struct's fields."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType), struct
     return _registry.fields(info)
 
 
 def is_object(info: inspect.Type) -> bool:
-    """Whether it is a whole document: it has a kind and metadata."""
+    """Whether the type is a complete document, with kind and metadata."""
     return isinstance(info, inspect.StructType) and info.tag is not None and "meta" in info.cls.__struct_fields__[:1]
 
 
 @cache
 def serializer_for(type_: Any) -> Serializer:
-    """The form of a type of the model. A whole document is read whole; one inside a command as people write it."""
+    """Return the serializer of a type. A complete document is parsed with all fields; one inside a command, as users
+    write it.
+    """
     info = inspect.type_info(type_)
     if isinstance(info, inspect.StructType) and is_object(info):
         return _registry.whole(info, ObjectSerializer)
@@ -146,7 +148,7 @@ def serializer_for(type_: Any) -> Serializer:
 
 @cache
 def writable_serializer_for(struct: type[Struct]) -> WritableObjectSerializer:
-    """The form of a whole document as people write it."""
+    """Return the serializer of a complete document as users write it."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType), struct
     form = _registry.whole(info, WritableObjectSerializer)
@@ -155,7 +157,7 @@ def writable_serializer_for(struct: type[Struct]) -> WritableObjectSerializer:
 
 
 def parse(type_: Any, tree: object, pointer: str = "") -> Any:
-    """The value of this type that the tree stands for, or `InvalidDocument` with everything that is wrong with it."""
+    """Return the value of this type that the tree represents, or raise `InvalidDocument` with all faults."""
     faults = FieldErrors()
     refuse_depth(tree, pointer, faults)
     value = serializer_for(type_).parse(tree, pointer, faults) if not faults.found else INVALID
@@ -165,13 +167,13 @@ def parse(type_: Any, tree: object, pointer: str = "") -> Any:
 
 
 def render(value: Any, *, secrets: bool = False) -> Any:
-    """The value as a tree of plain JSON values."""
+    """Return the value as a tree of plain JSON values."""
     of: Any = type(value)
     return serializer_for(of).render(value, secrets)
 
 
 def refuse_depth(tree: object, pointer: str, faults: FieldErrors) -> None:
-    """A fault for a tree that is nested deeper than any document."""
+    """Add a fault if the tree has more than `DEPTH_MAX` levels."""
     level = [tree]
     for _ in range(DEPTH_MAX):
         deeper: list[object] = []

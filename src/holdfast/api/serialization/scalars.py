@@ -1,7 +1,7 @@
-"""Forms of single values: text, yes or no, whole numbers, choices, times, durations, revisions.
+"""Serializers of single values: text, booleans, integers, enums, times, durations, revisions.
 
-A form reads what people wrote into what the model holds, and shows it the other way. What it cannot read becomes a
-fault and the value `INVALID`; it never raises and never guesses.
+The method `parse` turns what users wrote into a value of the model; `render` does the reverse. Unreadable input becomes
+a fault and the value `INVALID`; a serializer never raises and never guesses.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from holdfast.core.ledger import revision as revisions
 from holdfast.core.model.values.quantities import BadQuantity, format_duration, parse_duration
 
 INT_MAX = 2**63 - 1
-#: Longer texts are no quantities: nobody waits for a megabyte of digits.
+#: A longer text is not a quantity.
 QUANTITY_CHARS = 64
 
 DURATION_PATTERN = r"^-?([0-9]{1,15}(ms|s|m|h|d))+$"
 PERCENT_PATTERN = r"^-?[0-9]{1,19}%$"
-#: A batch and a place in it, each as large as 63 bits together can hold.
+#: A sequence number and an index, which together have at most 63 bits.
 _SEQ = (
     r"([1-9][0-9]{0,11}|[1-7][0-9]{12}|8[0-6][0-9]{11}|87[0-8][0-9]{10}|879[0-5][0-9]{9}"
     r"|87960[0-8][0-9]{7}|879609[0-2][0-9]{6}|87960930[01][0-9]{4}|879609302[01][0-9]{3}|8796093022[01][0-9]{2}"
@@ -30,15 +30,15 @@ _SEQ = (
 )
 _INDEX = r"([1-9][0-9]{0,5}|10[0-3][0-9]{4}|104[0-7][0-9]{3}|1048[0-4][0-9]{2}|10485[0-6][0-9]|104857[0-5])"
 REVISION_PATTERN = rf"^(0|{_SEQ})\.(0|{_INDEX})$"
-#: The same without 0.0, at which nothing is: where an object is expected as it was, that one would expect nothing.
+#: The same without 0.0, which is no revision: as a precondition it would require nothing.
 PLACE_PATTERN = rf"^({_SEQ}\.(0|{_INDEX})|0\.{_INDEX})$"
 INSTANT_PATTERN = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 )
 
-#: What makes the repeat of a write harmless.
+#: An idempotency key: it makes the retry of a write harmless.
 KEY_PATTERN = r"^[!-~]{1,200}$"
-#: Where in a log an answer stands: `log:term:seq:digest`.
+#: A revision token, the log position of a reply: `log:term:seq:digest`.
 TOKEN_PATTERN = r"^[!-9;-~]{1,128}:[0-9]{1,18}:[0-9]{1,18}:([0-9a-f]{2}){0,64}$"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,24 +50,24 @@ _INSTANT = re.compile(
 
 
 class InvalidValue:
-    """The type of `INVALID`: what a form gives back where it has noted a fault."""
+    """The type of `INVALID`: the result of a serializer that added a fault."""
 
 
 INVALID: Final = InvalidValue()
 
 
 class Serializer(Protocol):
-    """How one type of the model looks outside."""
+    """How one type of the model is parsed and rendered."""
 
     def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
-        """The value, or `INVALID` and a fault."""
+        """Return the value, or add a fault and return `INVALID`."""
 
     def render(self, value: Any, _secrets: bool = False, /) -> Any:
-        """The value as plain JSON. Secrets are left out unless they are asked for."""
+        """Return the value as plain JSON; without secrets, unless they are requested."""
 
 
 class TextSerializer:
-    """Any text that can be encoded."""
+    """Any text that UTF-8 can encode."""
 
     def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, str):
@@ -78,7 +78,7 @@ class TextSerializer:
             try:
                 tree.encode()
             except UnicodeEncodeError:
-                faults.add(at, "expected text, got half of a surrogate pair")
+                faults.add(at, "expected text, got an unpaired surrogate")
                 return INVALID
         return str(tree)
 
@@ -87,7 +87,7 @@ class TextSerializer:
 
 
 class SecretSerializer(TextSerializer):
-    """Text that is taken and never shown. Where it is not given it stays as it is, which empty text stands for."""
+    """Text that is accepted and never shown. Empty or missing text leaves the stored one unchanged."""
 
 
 class BoolSerializer:
@@ -105,7 +105,7 @@ class BoolSerializer:
 
 
 class IntSerializer:
-    """A whole number that fits into 64 bits with its sign."""
+    """A signed integer of 64 bits."""
 
     def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, bool) or not isinstance(tree, int):
@@ -119,15 +119,15 @@ class IntSerializer:
 
 
 def in_range(number: int, came: object, at: str, faults: FieldErrors) -> Any:
-    """The number, if the log can hold it."""
+    """Return the number, if it fits into the 64 bits of the log."""
     if -INT_MAX - 1 <= number <= INT_MAX:
         return number
-    faults.expected(at, "no more than 63 bits", came)
+    faults.expected(at, "a number of at most 63 bits", came)
     return INVALID
 
 
 class EnumSerializer:
-    """One word of a closed list."""
+    """One value of a closed list."""
 
     def __init__(self, words: type[Enum]) -> None:
         self.members: dict[str, Enum] = {str(member.value): member for member in words}
@@ -146,7 +146,7 @@ class EnumSerializer:
 
 
 class DurationSerializer:
-    """A span of time: `30s`, `1h30m`."""
+    """A duration: `30s`, `1h30m`."""
 
     def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS:
@@ -165,7 +165,7 @@ class DurationSerializer:
 
 
 class PercentSerializer:
-    """A share: `15%`."""
+    """A percentage: `15%`."""
 
     def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS:
@@ -181,7 +181,7 @@ class PercentSerializer:
 
 
 class InstantSerializer:
-    """A point in time, RFC 3339. Where 0 is the default it means that there is none, and is shown as null."""
+    """A point in time, RFC 3339. With 0 as the default, 0 means none and is shown as null."""
 
     def __init__(self, unset: bool = False) -> None:
         self.unset = unset
@@ -200,8 +200,9 @@ class InstantSerializer:
 
 
 class RevisionSerializer:
-    """A place in the log, opaque outside: `41.3`. Where 0 is the default it means none, is shown as null, and is
-    not said as a revision: whoever expects that one would expect nothing."""
+    """A revision, opaque to callers: `41.3`. With 0 as the default, 0 means none and is shown as null; `0.0` is
+    rejected then, since as a precondition it would require nothing.
+    """
 
     def __init__(self, unset: bool = False) -> None:
         self.unset = unset
@@ -220,7 +221,7 @@ class RevisionSerializer:
 
 
 def parse_instant(text: str) -> int | None:
-    """Milliseconds since 1970 from RFC 3339, whatever its offset; what is finer is cut off. None if it is no time."""
+    """Return the milliseconds since 1970 of an RFC 3339 time with any offset, rounded down; None if it is no time."""
     match = _INSTANT.fullmatch(text)
     if match is None:
         return None
@@ -234,6 +235,6 @@ def parse_instant(text: str) -> int | None:
 
 
 def format_instant(ms: int) -> str:
-    """RFC 3339 in UTC with milliseconds. What lies outside the years 1 to 9999 is shown as the nearest time in them."""
+    """Return RFC 3339 in UTC with milliseconds. A time outside the years 1 to 9999 becomes the nearest one inside."""
     moment = _EPOCH + timedelta(milliseconds=min(max(ms, _FIRST), _LAST))
     return f"{moment.isoformat(timespec='milliseconds')[:-6]}Z"

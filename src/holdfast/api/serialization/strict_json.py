@@ -1,4 +1,4 @@
-"""JSON as requests and files hold it: strict, bounded, and with a fault for a key that comes twice."""
+"""JSON of requests and files: strict and bounded, with a fault for a duplicate key."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from holdfast.api.serialization.field_errors import FieldErrors, InvalidDocument
 
 
 def decoder(faults: FieldErrors) -> json.JSONDecoder:
-    """A decoder that notes keys that come twice and refuses, as `ValueError`, what is a number in no JSON."""
+    """Return a decoder that adds a fault for a duplicate key and raises `ValueError` for NaN and infinity."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
             keys = sorted(key for key, _ in pairs)
             twice = next(key for key, after in pairwise(keys) if key == after)
-            faults.add("", f"{twice[:64]!r} comes twice in one map")
+            faults.add("", f"{twice[:64]!r} appears twice in one map")
         return found
 
     return json.JSONDecoder(object_pairs_hook=once, parse_constant=_no_number)
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def parse_json(raw: bytes) -> Any:
-    """The tree in these bytes, or `InvalidDocument`: no JSON, no UTF-8, a key that comes twice, nested too deep to
-    read."""
+    """Return the tree in these bytes. Raise `InvalidDocument` if they are not JSON or not UTF-8, have a duplicate key,
+    or are nested too deep.
+    """
     faults = FieldErrors()
     try:
         tree = decoder(faults).decode(raw.decode("utf-8"))

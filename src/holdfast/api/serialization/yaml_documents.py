@@ -1,7 +1,7 @@
-"""Many documents in one text, YAML or JSON, each with the lines it came from; and back to text.
+"""Many documents in one text, YAML or JSON, each with its lines; and back to text.
 
 Only plain values are read: maps with text as keys, lists, text, numbers, true, false and null. Times stay text, and so
-does everything that older YAML takes for something else (`no`, `0777`, `12:30`). Aliases are expanded up to a bound.
+do words that older YAML reads as something else (`no`, `0777`, `12:30`). Aliases are expanded, up to a limit.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from holdfast.api.serialization.field_errors import FieldError, FieldErrors, for
 from holdfast.api.serialization.strict_json import decoder
 from holdfast.api.serialization.yaml_parser import UnreadableText, parse_trees
 
-#: A text of more characters is not written by people.
 TEXT_MAX = 4_000_000
 
 _LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
 class YamlDocument:
-    """One document of a text: its tree, what was already wrong with the text, and where everything stood."""
+    """One document of a text: its tree, its faults so far, and the line of every value."""
 
     def __init__(self, source: str, tree: Any, lines: dict[str, int], faults: Iterable[FieldError]) -> None:
         self.source, self.tree, self.faults = source, tree, tuple(faults)
         self._lines = lines
 
     def line_of(self, pointer: str) -> int:
-        """The line of what the pointer points to or, where that is missing, of what it is missing in."""
+        """Return the line of the value at this pointer, or of the nearest value that contains it."""
         while pointer not in self._lines and pointer:
             pointer = pointer.rpartition("/")[0]
         return self._lines.get(pointer, 1)
 
     def told(self, fault: FieldError) -> str:
-        """A fault as people read it: `file:line: kind/name: spec.replicas: message (hint)`."""
+        """Return a fault as users read it: `file:line: kind/name: spec.replicas: message (hint)`."""
         return f"{self.source}:{self.line_of(fault.pointer)}: {self.title}: {format_error(fault)}"
 
     @property
     def title(self) -> str:
-        """What the document is about, as far as it says so."""
+        """The kind and name of the document, as far as it has them."""
         tree = self.tree if isinstance(self.tree, dict) else {}
         meta = tree.get("metadata")
         name = meta.get("name") if isinstance(meta, dict) else None
@@ -50,17 +49,18 @@ class YamlDocument:
 
 
 def load_documents(text: str, source: str) -> list[YamlDocument]:
-    """Every document in the text, empty ones left out. A list of documents, or one of kind List, is its items.
+    """Return every document in the text, without empty ones. A list of documents, or one of kind List, becomes its
+    items.
 
-    What is wrong inside a document (a key that comes twice) is in its `faults`; a text that cannot be taken apart at
-    all is `UnreadableText`.
+    A fault inside a document, such as a duplicate key, is in its `faults`. A text that cannot be parsed raises
+    `UnreadableText`.
     """
     if len(text) > TEXT_MAX:
-        raise UnreadableText(source, 1, f"{len(text)} characters; a text has at most {TEXT_MAX}")
+        raise UnreadableText(source, 1, f"{len(text)} characters; at most {TEXT_MAX} are accepted")
     try:
         return [one for tree in parse_trees(yaml.parse(text, Loader=_LOADER), source) for one in _parted(source, *tree)]
     except yaml.MarkedYAMLError as error:
-        # A pair of escapes for one character is JSON and not YAML.
+        # A pair of surrogate escapes for one character is valid in JSON and not in YAML.
         parsed = _json(text, source)
         if parsed is not None:
             return parsed
@@ -71,7 +71,7 @@ def load_documents(text: str, source: str) -> list[YamlDocument]:
 
 
 def _parted(source: str, tree: Any, lines: dict[str, int], faults: list[FieldError]) -> list[YamlDocument]:
-    """The document, or its items where it is only a list of them."""
+    """Return the document, or its items if it is a list."""
     if tree is None and not faults:
         return []
     listed = isinstance(tree, dict) and tree.get("kind") == "List" and isinstance(tree.get("items"), list)
@@ -96,13 +96,13 @@ def _parted(source: str, tree: Any, lines: dict[str, int], faults: list[FieldErr
 
 
 def _inside(pointer: str, prefix: str) -> tuple[int, str]:
-    """Which item of a list a pointer points into, and where in it; -1: into none."""
+    """Return the item that a pointer points into, and the pointer inside it; -1 if it points into none."""
     index, slash, inner = pointer.removeprefix(prefix)[1:].partition("/")
     return (int(index), slash + inner) if pointer.startswith(f"{prefix}/") and index.isdigit() else (-1, "")
 
 
 def _json(text: str, source: str) -> list[YamlDocument] | None:
-    """The documents of a text that is JSON, one after the other; None when it is not. All of it counts as one line."""
+    """Return the documents of a JSON text; None if it is not JSON. Each document counts as one line."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     faults = FieldErrors()
@@ -125,7 +125,7 @@ def _text(dumper: Any, text: str) -> Any:
 
 
 def _dumper() -> Any:
-    """Writes every value where it stands, and text of several lines as it reads."""
+    """Return a dumper that writes no aliases, and text of several lines as a block."""
     made = type("Dumper", (yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper,), {})
     made.ignore_aliases = lambda _self, _data: True  # type: ignore[attr-defined]
     made.add_representer(str, _text)  # type: ignore[attr-defined]
@@ -138,7 +138,7 @@ _META = ("name", "tenant", "labels", "annotations")
 
 
 def dump_documents(trees: Iterable[Any]) -> str:
-    """The trees as YAML, with `---` between, in the order in which people read: what it is, its name, its spec."""
+    """Return the trees as YAML, with `---` between; kind and name come before the spec."""
     return "---\n".join(
         yaml.dump(_ordered(tree), Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=110) for tree in trees
     )

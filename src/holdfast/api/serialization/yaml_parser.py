@@ -1,7 +1,7 @@
 """Plain values from the events of a YAML parser, with the line of each.
 
-The parser's own composer is not used: it calls itself for each level and ends the process on a text of many brackets,
-and it lets a few lines of aliases stand for more values than any memory holds. Here both are bounded.
+The parser's own composer has no limits: deep nesting overflows its stack and ends the process, and a few lines of
+aliases can fill any memory. Here both are limited.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from holdfast.api.serialization.field_errors import (
     describe_value,
 )
 
-#: So many values in one text, counted after aliases are expanded.
+#: Largest number of values in one text, counted after aliases are expanded.
 VALUES_MAX = 400_000
 DEPTH_MAX = 64
 
 _TAG = "tag:yaml.org,2002:"
-#: What plain text stands for. All of it is also a number, true, false or null to older YAML, so that no writer leaves
-#: text of this form without quotes.
+#: The meaning of plain text. Older YAML reads every such text as a number, true, false or null, too, so writers quote
+#: text that looks like it.
 _PLAIN = (
     ("null", re.compile(r"~|null|Null|NULL|")),
     ("bool", re.compile(r"true|True|TRUE|false|False|FALSE")),
@@ -35,12 +35,12 @@ _PLAIN = (
     ("float", re.compile(r"[-+]?[0-9]+\.[0-9]*([eE][-+][0-9]+)?|[-+]?\.inf|\.nan")),
 )
 
-#: A tree, the line of everything in it by pointer, and what is wrong with it.
+#: A tree, the line of every value by pointer, and the faults.
 Tree = tuple[Any, dict[str, int], list[FieldError]]
 
 
 class UnreadableText(InvalidDocument):
-    """A text that is no YAML and no JSON, with the line at which that became clear."""
+    """A text that is neither YAML nor JSON, with the line of the error."""
 
     def __init__(self, source: str, line: int, message: str) -> None:
         super().__init__([FieldError("", message)])
@@ -51,7 +51,7 @@ class UnreadableText(InvalidDocument):
 
 
 def parse_trees(events: Iterable[Any], source: str) -> Iterator[Tree]:
-    """The tree of every document."""
+    """Yield the tree of every document."""
     build = _Build(source, iter(events))
     for event in build.events:
         if isinstance(event, yaml.DocumentStartEvent):
@@ -59,7 +59,7 @@ def parse_trees(events: Iterable[Any], source: str) -> Iterator[Tree]:
 
 
 class _Build:
-    """Takes one document after the other from the events."""
+    """Builds one document after the other from the events."""
 
     def __init__(self, source: str, events: Iterator[Any]) -> None:
         self.source, self.events = source, events
@@ -69,7 +69,7 @@ class _Build:
     def _begin(self) -> None:
         self.lines: dict[str, int] = {}
         self.faults = FieldErrors()
-        #: By anchor: its value, and how many values that is; None while it is being built.
+        #: By anchor: its value and the number of values in it; None while it is being built.
         self._anchors: dict[str, tuple[Any, int] | None] = {}
 
     def document(self) -> Tree:
@@ -97,7 +97,7 @@ class _Build:
         else:
             value = self._map(at, depth) if isinstance(event, yaml.MappingStartEvent) else self._list(at, depth)
             if event.tag not in (None, "!", f"{_TAG}map", f"{_TAG}seq"):
-                self.faults.add(at, f"the tag {event.tag[:64]} is not read here")
+                self.faults.add(at, f"the tag {event.tag[:64]} is not supported")
         if anchor is not None:
             self._anchors[anchor] = (value, left - self._left + 1)
         return value
@@ -106,7 +106,7 @@ class _Build:
         found = self._anchors.get(event.anchor)
         if found is None:
             raise UnreadableText(
-                self.source, _line(event), f"*{event.anchor[:64]} stands for nothing that came before it"
+                self.source, _line(event), f"*{event.anchor[:64]} refers to no earlier anchor"
             )
         self._count(found[1], event)
         return copy.deepcopy(found[0])
@@ -129,14 +129,14 @@ class _Build:
             if key is not None and key not in found:
                 self.lines[where] = line
             elif key is not None:
-                self.faults.add(where, f"{key[:64]!r} comes twice, in lines {self.lines[where]} and {line}")
+                self.faults.add(where, f"{key[:64]!r} appears twice, in lines {self.lines[where]} and {line}")
             value = self._value(next(self.events), where, depth + 1)
             if key is not None:
                 found.setdefault(key, value)
         return found
 
     def _key(self, event: Any, at: str, depth: int) -> str | None:
-        """A key, which is text; None and a fault where it is not."""
+        """Return a key, which is text; add a fault and return None if it is not."""
         plain = isinstance(event, yaml.ScalarEvent | yaml.AliasEvent)
         key = self._value(event, child_pointer(at, "?"), depth + 1)
         if isinstance(key, str):

@@ -6,12 +6,12 @@
 Only `app` and `routes` import handlers. A refusal is an `ApiError` and becomes a problem in `app`.
 
 - `app`             `ApiServer`: dispatch, deadline, errors to problems
-- `routes`          the table: path and verb to handler
+- `routes`          the table: path and method to handler
 - `request`         `ApiRequest`: caller, typed parameters, body; `ApiError`
-- `delegation`      for whom another server may act
-- `authentication`  the caller of a request: bearer token, certificate, or a server's proof
+- `delegation`      for which principals another server may act
+- `authentication`  the caller of a request: bearer token, certificate, or a server's signature
 - `visibility`      what a caller may see
-- `redaction`       an object without the parts that are about other tenants
+- `redaction`       an object without the parts about other tenants
 - `limits`          sizes, rate limits, concurrency limits
 - `streams`         how many streams a server serves, and when a stream must end
 - `context`         `ServerContext`: what every handler gets, and the headers of every reply

@@ -1,4 +1,4 @@
-"""Routes: from a path to the function that answers it, past identity, deadline and everything that can go wrong.
+"""The API server: finds the route, authenticates the caller, enforces the deadline, and turns errors into problems.
 
 Size: one table of routes, and the one way through it.
 """
@@ -44,15 +44,15 @@ from holdfast.host.ports.transport import Reply, Request, StreamReply, Transport
 from holdfast.host.protocol.commands import ENVELOPES, RENEWALS
 from holdfast.host.protocol.request_signatures import SigningToken
 
-#: Asked for thousands of times a second.
+#: Paths that are requested thousands of times a second.
 _BRIEF = (ENVELOPES, RENEWALS)
-#: On what another server has answered.
+#: Headers of a reply from another server.
 _FORWARDED_HEADERS = ("holdfast-server", LEDGER)
 _VERBS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
 
 class ApiServer:
-    """The API of one server. `serve` is what a transport serves; `run` beside it keeps watches awake."""
+    """The API of one server. A transport calls `serve`; the leader task `run` sends keepalives to watches."""
 
     def __init__(
         self,
@@ -71,16 +71,17 @@ class ApiServer:
         self.ctx = ServerContext(
             ledger, transport, limits or ServerLimits(), link, kept, warnings, own, addresses, audit
         )
-        #: What tells the lists of this life of a server from those of others.
+        #: Distinguishes list snapshots of this incarnation of the server from those of others.
         self._pages = ListSnapshots(ledger.clock, run[:8] or secrets.token_hex(4))
         self._lines = WatchEventCache()
-        #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.
+        #: By the first segments of the path, then by method. Kinds of the other ledger are included, to report where
+        #: they are.
         self.routes = FIXED_ROUTES | (PLATFORM_ROUTES if ledger.definition.name == "platform" else REGION_ROUTES)
         for kind in KINDS.values():
             self.routes["v1", kind.plural] = self._of_kind(kind, ledger.definition.name)
 
     async def run(self) -> None:
-        """What goes on beside the requests."""
+        """Run the keepalives of watches until cancelled."""
         await self.ctx.watchers.run(self.ctx.clock)
 
     def _of_kind(self, kind: ResourceKind, ledger: str) -> dict[str, Route]:
@@ -108,7 +109,7 @@ class ApiServer:
         return routes
 
     async def serve(self, request: Request) -> Reply | StreamReply:
-        """The answer to a request. Never raises: what goes wrong is a problem."""
+        """Return the reply to a request. Never raises: every error becomes a problem."""
         ctx, known = self.ctx, ""
         try:
             route, rest = self._route(request)
@@ -120,15 +121,15 @@ class ApiServer:
         except (Unavailable, ListAgain) as error:
             found = problem_reply(from_error(error, lane="reads" if request.verb in ("GET", "HEAD") else "operators"))
         except TimeoutError:
-            found = problem_reply(problem("deadline", "not answered in time; a write may have been done"))
+            found = problem_reply(problem("deadline", "no answer in time; a write may have been applied"))
         except Exception as error:
             ctx.logger.error("failed", error, verb=request.verb, path=request.path)
-            found = problem_reply(problem("internal", "a fault of ours, which was logged; it may have been done"))
+            found = problem_reply(problem("internal", "internal error (logged); a write may have been applied"))
         self._count(request, found)
         place = ctx.place(brief=request.path in _BRIEF)
         for name, _ in found.headers:
             if name in _FORWARDED_HEADERS:
-                place = ()  # another server's answer or stream: what is true of this one is not of it
+                place = ()  # a reply or stream of another server: this server's position does not apply
         if isinstance(found, StreamReply):
             return StreamReply(found.messages, found.framing, (*found.headers, *place), known)
         return Reply(found.status, (*found.headers, *place), found.body, known)
@@ -161,26 +162,26 @@ class ApiServer:
                 rest = segments[length:]
                 break
         else:
-            raise ApiError(problem("no-such-route", f"there is nothing at {request.path[:200]}"))
+            raise ApiError(problem("no-such-route", f"no such path: {request.path[:200]}"))
         route = routes.get("GET" if request.verb == "HEAD" else request.verb)
         if route is None:
             allowed = ", ".join(routes)
-            raise ApiError(problem("wrong-verb", f"{request.path[:200]} knows {allowed}"), (("allow", allowed),))
+            raise ApiError(problem("wrong-verb", f"{request.path[:200]} supports {allowed}"), (("allow", allowed),))
         if not route.least <= len(rest) <= route.most or not all(rest):
-            raise ApiError(problem("no-such-route", f"there is nothing at {request.path[:200]}"))
+            raise ApiError(problem("no-such-route", f"no such path: {request.path[:200]}"))
         return route, rest
 
     def _caller(self, route: Route, request: Request, rest: tuple[str, ...]) -> Caller | None:
-        """Who asks; None where that makes no difference."""
+        """Return the caller; None if the route needs none."""
         ctx = self.ctx
         if route.is_open:
             return None
-        # Before anything else: who has no state yet knows nobody, and must not say that a good token is none.
+        # First of all: a server that is still loading its state would reject valid tokens.
         if ctx.ledger.role is Role.LOADING:
             raise ApiError(problem("not-reached", f"{ctx.ledger.identity.server} is loading its state"))
         found = ctx.callers.of(ctx.state, request)
         if isinstance(found, Problem):
-            # The endpoint and no more: strangers must not choose what is written into the log, nor how much.
+            # Only the route: unauthenticated callers must not choose the content or the size of log entries.
             endpoint = request.path.strip("/").split("/")[: -len(rest) or None]
             ctx.denials.note(NOBODY, f"{request.verb} /{'/'.join(endpoint)}", found.code)
             raise ApiError(found, delegation.problem_headers(found))
@@ -188,7 +189,7 @@ class ApiServer:
 
 
 def _require_known_params(route: Route, request: Request) -> None:
-    """Refuse a parameter that nobody would look at: a misspelt `dryRun` would do what was only to be tried."""
+    """Reject an unknown parameter: a misspelt `dryRun` would execute a write that was meant as a trial."""
     for name, _ in request.query:
         if route.asks is not None and name not in route.asks:
             hint = did_you_mean(name, route.asks)

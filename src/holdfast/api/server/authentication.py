@@ -1,12 +1,11 @@
-"""Who asks: a bearer token or a client's certificate, judged by the server's own copy of principals and tokens.
+"""Authentication by bearer token or client certificate, against the server's own copy of principals and tokens.
 
-A server acts for others and asks for nothing in its own name: what it sends is signed with its own token, for one
-address, and names whom it acts for (`host.protocol.request_signatures`). That principal is then judged as if it had
-asked itself. From the platform a region takes the word for people and tenants alone, and from its own servers for
-machines, too.
+A server that acts for a caller sends nothing in its own name. It signs the request with its own token, for one address,
+and names the principal it acts for (`host.protocol.request_signatures`). That principal is then checked as if it had
+sent the request. A region accepts servers of the platform for users only, and its own servers for machines, too.
 
-A region has its copy from the platform's log and judges by it while it is cut off. So a revocation reaches it only when
-it hears from the platform again: that is why every token has an end.
+A region copies principals and tokens from the platform's log and uses its copy while it is cut off. A revocation
+reaches it only with the next contact: for this reason every token has an end.
 """
 
 from __future__ import annotations
@@ -27,69 +26,68 @@ from holdfast.host.ports.transport import Request, first_value
 from holdfast.host.protocol.request_signatures import ACTING_FOR, PROOF, RequestTarget, is_fresh, is_signed, read_proof
 
 _BEARER = "bearer "
-#: Of so many callers it is remembered that they have proven who they are.
+#: Largest number of cached callers.
 CACHED_CALLERS_MAX = 10_000
-#: Of longer names it is not: whoever has a token of many chooses them.
+#: Longest name that is cached: the holder of a token for many principals chooses the names.
 ACTOR_MAX = 256
-#: Names one of those whom a token stands for.
+#: Names one of the principals that a token stands for.
 ACTOR_HEADER = "holdfast-actor"
 
 
 class Caller(Struct, frozen=True):
-    """A principal that was proven. `token` is the name of the token that proved it; empty: a certificate did."""
+    """An authenticated principal. `token` is the name of its token; empty: it used a certificate."""
 
     actor: str
     principal: Principal
     token: str = ""
     expires: Instant = 0
-    #: Whether its token stands for many, of which the request has chosen this one.
+    #: Whether its token stands for many principals and the request chose this one.
     is_chosen: bool = False
-    #: The server that acts for it, and the name of that server's token; empty: it asks itself.
+    #: The server that acts for it, and the name of that server's token; empty: it sent the request itself.
     via: str = ""
     via_token: str = ""
 
     @property
     def kind(self) -> str:
-        """`person`, `tenant`, `scheduler`, `agent` or `region`."""
+        """The kind: `person`, `tenant`, `scheduler`, `agent` or `region`."""
         return self.actor.partition("/")[0]
 
     def has(self, right: Permission) -> bool:
-        """Whether it was given this right."""
+        """Whether it has this permission."""
         return right in self.principal.spec.rights
 
     def tenant(self) -> str:
-        """The one tenant it speaks for; empty: none, or all."""
+        """Return the one tenant that it acts for; empty: none, or all."""
         if self.kind == "tenant":
             return self.actor.partition("/")[2]
         return self.principal.spec.scope.tenant
 
 
 class _CachedCaller(Struct):
-    """A caller, and the rows that it was proven by; `many` is the principal of a token that stands for many."""
+    """A caller with the rows that authenticated it; `many` is the principal of a token that stands for many."""
 
     caller: Caller
     token: Token
     many: Principal
-    #: After which batch it was last seen to hold: until the next one it does, but for its end.
+    #: The batch at which it was last checked: it holds until the next batch, except for its end.
     held_at: int
 
 
 class Authenticator:
-    """Callers by what they said, so that a secret is not hashed for every request of the same one.
+    """Authenticates callers, and caches the result, so that a secret is not hashed for every request.
 
-    One that is remembered counts only while token and principal are the very rows it was proven by: rows are never
-    changed, only replaced.
+    A cached caller counts only while token and principal are the same rows: rows are never changed, only replaced.
     """
 
     def __init__(self, clock: Clock, addresses: tuple[str, ...] = ()) -> None:
         self._clock = clock
-        #: Where this server is reached: what another server has signed for elsewhere is not for this one.
+        #: Addresses of this server: a signature for another address is not valid here.
         self._addresses = addresses
-        #: By the token as it was spoken and, where that stands for many, by the one that was named.
+        #: By the authorization header and, for a token that stands for many, the named principal.
         self._known: OrderedDict[tuple[str, str], _CachedCaller] = OrderedDict()
 
     def no_longer(self, state: LedgerState, request: Request, caller: Caller) -> Problem | None:
-        """Why a stream that this caller opened has to end: it outlives the moment in which the caller was proven."""
+        """Return why a stream of this caller must end; None: it may continue. A stream outlives its authentication."""
         found = self._acted_for(state, caller) if caller.via else self.of(state, request)
         if found is caller:
             return None
@@ -97,17 +95,17 @@ class Authenticator:
             return found
         if found.principal.spec == caller.principal.spec:
             return None
-        return problem("gone", f"what {caller.actor} may see has changed: list again")
+        return problem("gone", f"the permissions of {caller.actor} have changed: list again")
 
     def of(self, state: LedgerState, request: Request) -> Caller | Problem:
-        """Who asks, or why that is not known."""
+        """Return the caller, or the problem."""
         spoken = first_value(request.headers, "authorization")
         if first_value(request.headers, PROOF) or first_value(request.headers, ACTING_FOR):
             return self._by_server(state, request, spoken)
         now = max(state.info.at, self._clock.wall())
         known = self._known.get((spoken, "")) or self._known.get((spoken, first_value(request.headers, ACTOR_HEADER)))
         if known is not None and known.caller.expires > now:
-            # A thousand watchers with one token hear of the same batch, and agents ask where nothing changes.
+            # Most requests come after no relevant change: a thousand watchers with one token get the same batch.
             if known.held_at == state.info.seq or self._still_holds(state, known):
                 known.held_at = state.info.seq
                 return known.caller
@@ -131,29 +129,29 @@ class Authenticator:
         )
 
     def _by_server(self, state: LedgerState, request: Request, spoken: str) -> Caller | Problem:
-        """Whom a server acts for. Nobody else acts for anybody, and a server has no other way to prove itself."""
+        """Return the caller that a server acts for. Only servers act for others; they have no other credentials."""
         proof = read_proof(request)
         if spoken or proof is None:
-            return problem("unauthenticated", f"{ACTING_FOR} is for servers, with a proof and nothing else beside it")
+            return problem("unauthenticated", f"{ACTING_FOR} is for servers, with a signature and nothing else")
         token = server_token(state, proof.token)
         goals = [RequestTarget(address, state.info.ledger) for address in self._addresses]
         if token is None or not is_signed(request, proof, token.hash, goals):
             where = " or ".join(self._addresses)
             return rejected_proof(
-                f"no server that is known here has signed this request for {where}, {state.info.ledger}"
+                f"no known server has signed this request for {where}, {state.info.ledger}"
             )
         wall = self._clock.wall()
         if not is_fresh(proof, wall):
             return rejected_proof(
-                f"{token.principal} has signed this {abs(wall - proof.at)} ms before or after it is now here"
+                f"the signature of {token.principal} is {abs(wall - proof.at)} ms off the time of this server"
             )
         return self._acting(state, token, proof.actor)
 
     def _acted_for(self, state: LedgerState, caller: Caller) -> Caller | Problem:
-        """The same caller now: the server that opened a stream for it has proven itself when it did."""
+        """Return the caller's present state. The server has authenticated itself when it opened the stream."""
         token = server_token(state, caller.via_token)
         if token is None or token.principal != caller.via:
-            return problem("unauthenticated", f"{caller.via} is no server any more that acts for others")
+            return problem("unauthenticated", f"{caller.via} may no longer act for callers")
         return self._acting(state, token, caller.actor)
 
     def _acting(self, state: LedgerState, token: ServerToken, actor: str) -> Caller | Problem:
@@ -169,12 +167,12 @@ class Authenticator:
 
 
 def authenticate(state: LedgerState, request: Request, now: Instant) -> Caller | Problem:
-    """Who asks, or why that is not known."""
+    """Return the caller, or the problem."""
     spoken = first_value(request.headers, "authorization")
     if spoken:
         return _by_token(state, request, spoken, now)
     if request.proven.endswith("/*"):
-        return problem("unauthenticated", f"a certificate is for one, and {request.proven} stands for many")
+        return problem("unauthenticated", f"a certificate needs one name, and {request.proven} stands for many")
     if request.proven:
         return _as_principal(state, request, request.proven, "", 0)
     return problem("unauthenticated", "send a bearer token, or use a client certificate")
@@ -183,11 +181,11 @@ def authenticate(state: LedgerState, request: Request, now: Instant) -> Caller |
 def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -> Caller | Problem:
     parts = parse_token(spoken[len(_BEARER) :]) if spoken[: len(_BEARER)].lower() == _BEARER else None
     if parts is None:
-        return problem("unauthenticated", "the Authorization header holds no bearer token of Holdfast")
+        return problem("unauthenticated", "the Authorization header has no bearer token of Holdfast")
     name, secret = parts
     token: Token | None = state.table("tokens").get(name)
     if token is None or not verify_secret(secret, token.spec.hash):
-        return problem("unauthenticated", "no such token is known here")
+        return problem("unauthenticated", "unknown bearer token")
     if token.spec.revoked:
         return problem("unauthenticated", f"token {name} was revoked")
     if token.spec.expires <= now:
@@ -196,26 +194,29 @@ def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -
 
 
 def _as_principal(state: LedgerState, request: Request, name: str, token: str, expires: Instant) -> Caller | Problem:
-    """A token of `agent/*` speaks for any agent, which the request names. One of `person/*` speaks for nobody."""
+    """Return the principal. A token of `agent/*` is valid for any agent, which the request names; one of `person/*` is
+    not valid.
+    """
     actor = name
     if name.endswith("/*"):
         whole = state.principals.get(name)
         if whole is None or whole.spec.disabled:
             return problem("unauthenticated", f"there is no principal {name}, or it is disabled")
         if name.partition("/")[0] not in MACHINES:
-            # It would have the rights of whomever it names, which who made it need not have.
-            return problem("unauthenticated", f"a token of {name} is nobody's: people have tokens of their own")
+            # The caller would get the permissions of any principal that it names, even more than the token's creator
+            # has.
+            return problem("unauthenticated", f"a token of {name} is not valid: each user needs a token")
         actor = first_value(request.headers, ACTOR_HEADER)
         if not actor.startswith(name[:-1]) or actor == name:
             return problem("unauthenticated", f"{name} stands for many: name one in Holdfast-Actor")
     if is_server_name(actor):
-        return problem("unauthenticated", f"{actor} is a server, which proves itself by a token of its own")
+        return problem("unauthenticated", f"{actor} is a server, which signs with a token of its own")
     found = _principal(state, actor)
     return found if isinstance(found, Problem) else Caller(actor, found, token, expires, is_chosen=actor != name)
 
 
 def _principal(state: LedgerState, actor: str) -> Principal | Problem:
-    """The principal that judges what this one may do."""
+    """Return the principal whose permissions apply."""
     found = state.principals.get(actor) or state.principals.get(f"{actor.partition('/')[0]}/*")
     if found is None:
         return problem("unauthenticated", f"there is no principal {actor}")

@@ -1,7 +1,7 @@
-"""What every endpoint of a server works with: its ledger, its way to others, its limits, and where it stands.
+"""The context of every handler: ledger, transport, limits, and the position in the log.
 
-Every answer says where it is from: which server, in which role, who leads, up to which place in the log, and how long
-ago that was proven to be the head. Whoever gets it can tell how old it is without asking again.
+Every reply states the server, its role, the leader, the log position, and the age of the last proof that this position
+was the head. So a client can judge how stale a reply is without another request.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from holdfast.host.protocol.request_signatures import SigningToken
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.watch.keepalive import KeepaliveRounds
 
-#: How many of the headers a brief answer has.
+#: Number of headers in a brief reply.
 BRIEF_HEADERS = 3
-#: A machine needs one stream. It may begin others before this server has seen that the last one broke.
+#: A machine needs one stream, and may open others before this server notices that the last one broke.
 STREAMS_PER_MACHINE = 4
 
 
 class LinkStatus(Protocol):
-    """A region's link, as far as status tells of it."""
+    """A region's link, for status."""
 
     def age_ms(self) -> int | None:
-        """How long ago the platform was heard; None: never."""
+        """Return the time since the last contact with the platform; None: never."""
 
     def degraded_reason(self) -> str:
-        """What keeps the link from its work; empty when nothing does."""
+        """Return why the link is degraded; empty if it is not."""
 
 
 class ServerContext:
-    """One server's API, as its endpoints see it."""
+    """The API of one server, for its handlers."""
 
     def __init__(
         self,
@@ -64,15 +64,15 @@ class ServerContext:
         self.denials = ledger.denials
         self.limits = limits
         self.link = link
-        #: Where a region's server keeps decisions; None: it keeps none.
+        #: The decision index of a region's server; None: it has none.
         self.decisions = decisions
-        #: What its operators should look at of this server itself.
+        #: Warnings about this server itself, for its operators.
         self.warnings = warnings
-        #: With what this server signs what it sends for others; None while it has nothing that would be honoured.
+        #: Token with which this server signs forwarded requests; None while no other server would accept it.
         self.own = own
-        #: What of the platform's log it has signed for regions, and whom of them it does not believe.
+        #: Signed positions of the platform's log for regions, and the regions whose evidence was rejected.
         self.evidence = PositionProofs(own)
-        #: Where a server keeps what people did; None: it keeps nothing of it.
+        #: The audit index; None: the server has none.
         self.audit = audit
         self.clock = ledger.clock
         self.metrics = ledger.metrics
@@ -83,24 +83,24 @@ class ServerContext:
         self.watches = ConcurrencyLimiter(limits.watches, "watches")
         self.to_regions = ConcurrencyLimiter(limits.to_regions, "requests to regions")
         self.streams = StreamSlots(limits.watches, STREAMS_PER_MACHINE)
-        #: Whoever hears of nothing is told now and then that the stream lives, and where to resume from.
+        #: Sends a keepalive with a bookmark to watches that received nothing for a while.
         self.watchers = KeepaliveRounds()
         self._at: tuple[Any, ...] = ()
         self._place: Pairs = ()
 
     @property
     def state(self) -> Any:
-        """The durable state as it is now. Not to be kept across an `await`."""
+        """The current durable state. Not to be kept across an `await`."""
         return self.ledger.durable.state
 
     def now(self) -> Instant:
-        """Ledger time: the leader's where this server leads, else the later of its clock and what it has read."""
+        """Return ledger time: the leader's if this server leads, else the later of its clock and its state."""
         leader = self.ledger.leader
         at: Instant = self.state.info.at
         return leader.term.now() if leader is not None else max(at, self.clock.wall())
 
     def place(self, *, brief: bool = False) -> Pairs:
-        """Where an answer given now is from, as headers. A brief one leaves out what machines know from its token."""
+        """Return the log position of a reply as headers. A brief one omits what machines read from the token."""
         ledger, facts = self.ledger, self.state.info
         at = (facts.seq, facts.term, facts.log_id, ledger.role)
         if at != self._at:
@@ -118,24 +118,24 @@ class ServerContext:
         return place if age is None else (*place, ("holdfast-age-ms", str(age)))
 
     def age(self) -> int | None:
-        """How many milliseconds ago this server's state was proven to be the newest; None: never."""
+        """Return milliseconds since this server's state was proven to be the newest; None: never."""
         return self.ledger.age()
 
     def heard_at(self, region: Region) -> Instant:
-        """When a region was heard last: by its session where it is kept here, else by what it has logged; 0: never."""
+        """Return the last contact with a region: from its session if it is here, else from the log; 0: never."""
         leader = self.ledger.leader
         quiet = leader.term.sessions.quiet_ms(region.status.session) if leader is not None else None
         return region.status.heard_at if quiet is None else max(region.status.heard_at, self.now() - quiet)
 
     async def view(self, call: ApiRequest) -> ReadResult[Any]:
-        """The state, as fresh as the caller asks for."""
+        """Return the state at the read level of the request."""
         level, token = call.level()
         return await self.ledger.read(level, token, call.timeout_ms)
 
     def no_longer(self, call: ApiRequest) -> Problem | None:
-        """Why a stream that was opened by this call has to end now; None: it may go on."""
+        """Return why a stream of this request must end now; None: it may continue."""
         seq, expires = self.state.info.seq, call.caller.expires
-        # A stream that tells much asks before each word: nothing but its end can have come since the last batch.
+        # Called before each message: since the last batch only the caller's end can have changed.
         if call.held_at == seq and (not expires or self.clock.wall() < expires):
             return None
         refused = self.callers.no_longer(self.state, call.request, call.caller)
@@ -144,8 +144,8 @@ class ServerContext:
         return refused
 
     def deny(self, call: ApiRequest, found: Problem, tenant: str = "") -> Problem:
-        """Put a refusal of identity or right on record, and hand it on."""
-        # Nobody who is denied chooses what is written: the endpoint, and the tenant if there is one of that name.
+        """Record a denial and return it."""
+        # A denied caller must not choose what is recorded: only the route, and the tenant if it exists.
         endpoint = "/".join(call.request.path.strip("/").split("/")[:2])
         known = tenant if tenant in getattr(self.state, "tenants", ()) else ""
         self.denials.note(call.caller.actor, f"{call.request.verb} /{endpoint}", found.code, known)
@@ -153,14 +153,14 @@ class ServerContext:
 
 
 def check_rate(ctx: ServerContext, call: ApiRequest, *keys: str) -> None:
-    """Refuse what comes too fast. A repeat is not counted: it gets its first answer, whatever came since."""
+    """Enforce the rate limit. A retry is not counted: it always gets its first answer."""
     caller, state = call.caller, ctx.state
     tenant = getattr(state, "tenants", {}).get(caller.tenant()) if caller.tenant() else None
     per_minute = tenant.spec.submits_per_minute if tenant is not None else None
     count = (
         len(keys) if call.is_dry_run() else sum(not is_known_key(state, caller.actor, key, ctx.now()) for key in keys)
     )
-    # A tenant's pace is that of all who speak for it.
+    # The rate of a tenant is shared by all principals that act for it.
     who = caller.actor if tenant is None else f"tenant/{tenant.meta.name}"
     refused = ctx.paces.refuse(who, per_minute, count) if count else None
     if refused is not None:

@@ -1,10 +1,10 @@
-"""For whom a server may act, and what a server is told whose word is not taken.
+"""For which principals another server may act, and how a rejected signature is reported to it.
 
-    a server of this ledger      people, tenants, and machines: their envelopes go through followers, too
-    the platform's, in a region  people and tenants: machines of a region ask their region
-    any other                    nobody
+    a server of this ledger                users and machines: their envelopes pass through followers, too
+    a server of the platform, in a region  users; machines of a region send their requests to the region
+    any other server                       none
 
-Nobody acts for a server, and nobody for what runs beside a leader.
+No server acts for another server, or for what runs embedded in a leader.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from holdfast.core.model.records.servers import ServerToken, is_server_name, led
 from holdfast.host.ports.transport import Pairs, Reply, first_value
 from holdfast.host.protocol.request_signatures import PROOF
 
-#: On an answer to a server whose proof was not taken: what is wrong is between servers, and no fault of their caller.
+#: In a reply to a server whose signature was rejected: the error is between the servers, not with the caller.
 PROOF_REJECTED = ((PROOF, "not-taken"),)
 _PLATFORM = "platform"
 
 
 def server_token(state: LedgerState, name: str) -> ServerToken | None:
-    """The token of this name, of one of this ledger's own servers or, in a region, of the platform's."""
+    """Return the token of this name that belongs to a server of this ledger or, in a region, of the platform."""
     tables = ("servers",) if state.info.ledger == _PLATFORM else ("servers", "platform_servers")
     return next((found for table in tables if (found := state.table(table).get(name)) is not None), None)
 
 
 def refuse_delegation(ledger: str, server: ServerToken, actor: str) -> Problem | None:
-    """Why this server does not act for this principal in this ledger; None: it may."""
+    """Refuse a server that may not act for this principal in this ledger; None: it may."""
     of, kind = ledger_of(server.principal), actor.partition("/")[0]
     kinds = (*PEOPLE, *MACHINES) if of == ledger else PEOPLE if of == _PLATFORM else ()
     if kind in kinds and not is_server_name(actor) and not actor.endswith("/*"):
@@ -38,15 +38,15 @@ def refuse_delegation(ledger: str, server: ServerToken, actor: str) -> Problem |
 
 
 def rejected_proof(why: str) -> Problem:
-    """A proof that is not taken."""
+    """Return the problem of a rejected signature."""
     return problem("unauthenticated", why, facts={"proof": "not-taken"})
 
 
 def problem_headers(found: Problem) -> Pairs:
-    """What the answer with this problem says to another server."""
+    """Return the headers that report this problem to another server."""
     return PROOF_REJECTED if (found.facts or {}).get("proof") else ()
 
 
 def is_proof_rejected(reply: Reply) -> bool:
-    """Whether another server did not take this one's proof."""
+    """Whether another server rejected this one's signature."""
     return reply.status == 401 and first_value(reply.headers, PROOF) == PROOF_REJECTED[0][1]

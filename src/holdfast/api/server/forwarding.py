@@ -1,12 +1,12 @@
-"""Handing a request on: to the server that leads, or to a region.
+"""Forwarding of a request: to the leader, or to a region.
 
-One hop and no more. A command is handed on with all that its sender said of it, above all the key, so that it makes no
-difference which server a repeat comes to. What the sender proved itself with stays here: this server signs in its own
-name, for the one address that it sends to, and says whom it acts for (RULES 27). So it makes no difference either
-whether that was a token or a certificate. Of what a region answers only what a region may say is handed on.
+A request makes at most one hop. A command is forwarded with everything that its sender set, including the idempotency
+key, so a retry may go to any server. The sender's credentials stay here: this server signs in its own name, for the one
+address that it sends to, and names the principal that it acts for (RULES 27). So tokens and certificates work alike. Of
+a region's reply only the headers and types that a region may send are forwarded.
 
-Where it goes nobody knows by which token the caller is known here: whether that is good, this server alone judges. So
-one that has not seen the end of its log for a while, where a token may have been revoked, acts for nobody.
+The receiver cannot check the caller's token: only this server does. So a server that has not confirmed the end of its
+log for `STALE_MS` acts for no caller, since the token may be revoked there.
 """
 
 from __future__ import annotations
@@ -39,43 +39,44 @@ from holdfast.host.protocol.commands import JSON, MSGPACK
 from holdfast.host.protocol.problem import PROBLEM, read_problem
 
 LEDGER = "holdfast-ledger"
-#: What a region's answer may say beside its status and its body, and is handed on. Not who leads there: nobody follows
-#: that with what is for the platform.
+#: Headers of a region's reply that are forwarded. Not its leader: a client must not send platform requests there.
 REGION_HEADERS = (
     "allow", "content-type", "etag", "holdfast-age-ms", "holdfast-at", "holdfast-outcome", "holdfast-repeated",
     "holdfast-role", "holdfast-server", "holdfast-term", "holdfast-token", "retry-after",
 )  # fmt: skip
-#: What a region answers with. Nothing that a browser would show, or run, as the platform's own.
+#: Content types of a region's replies. None that a browser would show or run as content of the platform.
 _MEDIA = tuple(value for _, value in (JSON, MSGPACK, PROBLEM))
-#: A server whose state is older than this acts for nobody, so that what is revoked is of no use within ten seconds: a
-#: stream is judged with every word, of which there is one every five.
+#: A server with an older state acts for no caller, so a revoked token is useless within ten seconds: a stream is
+#: checked before every message, and there is one every five seconds.
 STALE_MS = 5_000
-#: A stream through here that says nothing for so long is broken; servers send bookmarks much more often.
+#: A forwarded stream that is silent for this long is broken; servers send bookmarks much more often.
 IDLE_MS = 30_000
 
 
 async def to_leader(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """The leader's answer. `not-leading` when it is not known, not reached, or would not be the last hop."""
+    """Return the leader's reply. Raise `not-leading` if the leader is unknown or unreachable, or this is the second
+    hop.
+    """
     leader = ctx.ledger.leading_server()
     if call.caller.via or not leader or leader == ctx.ledger.identity.server:
-        raise ApiError(problem("not-leading", f"{ctx.ledger.identity.server} does not lead, and knows nobody who does"))
+        raise ApiError(problem("not-leading", f"{ctx.ledger.identity.server} does not lead, and no leader is known"))
     onward = _signed(ctx, call, call.request, request_signatures.RequestTarget(leader, ctx.state.info.ledger))
     if onward is None:
-        raise ApiError(problem("not-leading", f"{leader} leads, and this server has no token yet to act for others"))
+        raise ApiError(problem("not-leading", f"{leader} leads, but this server has no token yet to act for callers"))
     ctx.metrics.count("api_forwarded")
     try:
         found = await ctx.transport.call(leader, onward, _part(call.timeout_ms))
     except Unreachable as error:
-        raise ApiError(problem("not-leading", f"{leader} leads and cannot be reached: {error}")) from error
+        raise ApiError(problem("not-leading", f"{leader} leads, but is unreachable: {error}")) from error
     except TransportError as error:
-        raise ApiError(problem("outcome-unknown", f"{leader} leads and did not answer: {error}")) from error
+        raise ApiError(problem("outcome-unknown", f"{leader} leads, but did not answer: {error}")) from error
     if is_proof_rejected(found):
-        raise ApiError(problem("not-leading", f"{leader} leads and does not take this server's word: {_detail(found)}"))
+        raise ApiError(problem("not-leading", f"{leader} leads and rejects this server's signature: {_detail(found)}"))
     return found
 
 
 async def to_region(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply:
-    """What the region answers to the same request, without the part of the path that names it."""
+    """Return the region's reply to the same request, without the part of the path that names the region."""
     name, rest = call.rest[0], call.rest[1:]
     region: Region | None = ctx.state.regions.get(name)
     if region is None or not rest:
@@ -86,12 +87,12 @@ async def to_region(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply
     there = request_signatures.RequestTarget(region.spec.address, f"region/{name}")
     onward = _signed(ctx, call, replace(call.request, path="/v1/" + "/".join(rest)), there)
     if onward is None:
-        unarmed = "this server has no token yet to act for others: try again"
+        unarmed = "this server has no token yet to act for callers: try again"
         raise ApiError(problem("region-unreachable", unarmed, facts=_facts(ctx, region)))
     ctx.metrics.count("api_to_region")
     try:
         if first_value(onward.query, "watch") in ("true", "1"):
-            # The region judges by its own copy, which may be old: here the newest is known.
+            # The region checks its own, possibly stale copy of principals; this server has the newest.
             return await person_stream(
                 ctx.watches, call, lambda one: _stale(ctx) or ctx.no_longer(one), _flow(ctx, region, onward)
             )
@@ -102,7 +103,7 @@ async def to_region(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply
         code = "outcome-unknown" if isinstance(error, NoAnswer) and onward.verb != "GET" else "region-unreachable"
         raise ApiError(_unreachable_problem(ctx, region, error, code)) from error
     if is_proof_rejected(found):
-        why = f"region {name} does not take this server's word: {_detail(found)}"
+        why = f"region {name} rejects this server's signature: {_detail(found)}"
         raise ApiError(problem("region-unreachable", why, facts=_facts(ctx, region)))
     return _checked_reply(ctx, region, onward, found)
 
@@ -110,7 +111,7 @@ async def to_region(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply
 async def _ask_region(
     ctx: ServerContext, call: ApiRequest, there: request_signatures.RequestTarget, onward: Request
 ) -> Reply:
-    """What the region answers. It has a place: one that does not answer holds up those who ask it, and no others."""
+    """Return the region's reply. The request has a slot, so an unresponsive region delays only its own callers."""
     actor = call.caller.actor
     full = ctx.to_regions.acquire(actor)
     if full is not None:
@@ -122,29 +123,31 @@ async def _ask_region(
 
 
 def _checked_reply(ctx: ServerContext, region: Region, onward: Request, found: Reply) -> Reply:
-    """The answer as far as it can be a region's. Whose it is stands in our own log, whatever it says itself."""
+    """Return the reply as far as a region may send it. The ledger's name comes from this server's own state, not from
+    the reply.
+    """
     media = first_value(found.headers, "content-type").partition(";")[0].strip().lower()
     if not (200 <= found.status < 300 or 400 <= found.status < 600) or media not in _MEDIA:
         name, code = region.meta.name, "region-unreachable" if onward.verb == "GET" else "outcome-unknown"
-        why = f"whoever is at the address of region {name} answers {found.status} {media[:80]!r}, as no region does"
+        why = f"the address of region {name} answers {found.status} {media[:80]!r}, which no region sends"
         raise ApiError(problem(code, why, facts=_facts(ctx, region)))
     kept = tuple(
         (name, said) for name in REGION_HEADERS if (said := first_value(found.headers, name))
-    )  # each once: the first
+    )  # the first of each
     return Reply(found.status, (*kept, (LEDGER, f"region/{region.meta.name}")), found.body)
 
 
 async def _flow(ctx: ServerContext, region: Region, onward: Request) -> StreamReply:
-    """The region's stream. Its first message is waited for: before it, the region may still decline."""
+    """Return the region's stream after its first message; until then, the region may still decline."""
     source = ctx.transport.stream(region.spec.address, onward, IDLE_MS)
     try:
         first = await anext(source)
     except StopAsyncIteration:
-        raise NoAnswer("the stream ended before it began") from None
+        raise NoAnswer("the stream ended before its first message") from None
 
     async def messages() -> AsyncGenerator[bytes, None]:
         async with aclosing(source):  # type: ignore[type-var]
-            yield first  # taken below: once begun, closing this closes the region's stream, too
+            yield first  # taken below: once started, closing this generator also closes the region's stream
             yield first
             try:
                 async for message in source:
@@ -158,14 +161,14 @@ async def _flow(ctx: ServerContext, region: Region, onward: Request) -> StreamRe
 
 
 def _part(timeout_ms: int) -> int:
-    """Less than the whole time: that the other did not answer in it is an answer too, and has to be given in time."""
+    """Return a part of the time, so that the failure of the other server can still be reported in time."""
     return max(1, timeout_ms * 4 // 5)
 
 
 def _signed(
     ctx: ServerContext, call: ApiRequest, request: Request, to: request_signatures.RequestTarget
 ) -> Request | None:
-    """The request in this server's own name, for its caller; None: it cannot be signed yet."""
+    """Return the request, signed by this server for its caller; None: it cannot be signed yet."""
     stale = _stale(ctx)
     if stale is not None:
         raise ApiError(stale)
@@ -178,12 +181,12 @@ def _signed(
 
 
 def _stale(ctx: ServerContext) -> Problem | None:
-    """Why this server cannot tell whether its caller may still ask; None: it can."""
+    """Return why this server cannot tell whether its caller still has access; None: it can."""
     age, server = ctx.age(), ctx.ledger.identity.server
     if age is not None and age <= STALE_MS:
         return None
-    since = "never" if age is None else f"not for {age} ms"
-    return problem("not-reached", f"{server} has {since} seen the end of its log, and acts for nobody until it does")
+    since = "never" if age is None else f"{age} ms ago"
+    return problem("not-reached", f"{server} acts for no caller until it reads the end of its log (last: {since})")
 
 
 def _detail(reply: Reply) -> str:
@@ -196,7 +199,7 @@ def _facts(ctx: ServerContext, region: Region) -> dict[str, str]:
         "region": region.meta.name,
         "health": status.health.value,
         "address": region.spec.address,
-        "heardAt": show_instant(heard_at) if heard_at else "never",
+        "lastContact": show_instant(heard_at) if heard_at else "never",
     }
 
 
@@ -204,5 +207,5 @@ def _unreachable_problem(
     ctx: ServerContext, region: Region, error: TransportError, code: str = "region-unreachable"
 ) -> Problem:
     heard = ctx.heard_at(region)
-    since = f"last heard at {show_instant(heard)}" if heard else "never heard"
+    since = f"last contact at {show_instant(heard)}" if heard else "no contact yet"
     return problem(code, f"region {region.meta.name} is unreachable, {since}: {error}", facts=_facts(ctx, region))

@@ -1,5 +1,7 @@
-"""What machines ask for: commands in their sessions, heartbeats, and streams: shipments to a region, a region's log to
-schedulers apart from it, what stands on a node to its agent."""
+"""Routes for machines: commands in their sessions, heartbeats, and streams.
+
+The streams are shipments to a region, a region's log to standalone schedulers, and the bindings of a node to its agent.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,16 @@ from holdfast.host.protocol.commands import AT, JSON, MSGPACK, CommandOutcome, C
 from holdfast.host.streams.bindings_server import BindingsReader, serve_bindings
 from holdfast.host.streams.log_server import serve_log
 
-#: How many envelopes one request may carry.
+#: Largest number of envelopes in one request.
 ENVELOPES_MAX = 256
 _many = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _MEDIA = (MSGPACK,)
-#: A renewal to the byte as machines write it: it need not be parsed.
+#: A renewal exactly as machines write it, which needs no parser.
 _RENEWS = re.compile(rb'{"session":"([0-9.]{1,64})"}')
 
 
 async def envelope(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """One command of a machine, or of anybody who makes envelopes."""
+    """Submit one envelope of a machine or of a user."""
     made = _read(ctx, call, call.request.body)
     _pace(ctx, call, [made])
     found = made if isinstance(made, Refused) else await ctx.ledger.submit(made)
@@ -52,13 +54,13 @@ async def envelope(ctx: ServerContext, call: ApiRequest) -> Reply:
 
 
 async def envelopes(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """Many commands, judged in order, each by itself."""
+    """Submit many envelopes; each is decided by itself, in order."""
     try:
         raw = _many.decode(call.request.body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ApiError(problem("unreadable", f"the body is no array of envelopes: {error}")) from None
+        raise ApiError(problem("unreadable", f"the body is not an array of envelopes: {error}")) from None
     if not 1 <= len(raw) <= ENVELOPES_MAX:
-        raise ApiError(problem("unreadable", f"1 to {ENVELOPES_MAX} envelopes, not {len(raw)}"))
+        raise ApiError(problem("unreadable", f"expected 1 to {ENVELOPES_MAX} envelopes, got {len(raw)}"))
     made = [_read(ctx, call, bytes(one)) for one in raw]
     _pace(ctx, call, made)
     said = await asyncio.gather(*[_submitted(ctx, call, one) for one in made])
@@ -66,26 +68,28 @@ async def envelopes(ctx: ServerContext, call: ApiRequest) -> Reply:
 
 
 def _read(ctx: ServerContext, call: ApiRequest, raw: bytes) -> Envelope[Any] | Refused:
-    """An envelope that its caller may send under its own name."""
+    """Return an envelope that the caller may send under its own name."""
     found = ctx.ledger.definition.envelopes.read(raw)
     if isinstance(found, Refused):
         return found
     if found.actor == call.caller.actor:
-        # Who carried it here is for this server to say, whatever the envelope does.
+        # This server sets who forwarded the envelope, whatever the envelope contains.
         return found if found.via == call.caller.via else replace(found, via=call.caller.via)
-    refused = Refused(Code.NO_RIGHT, f"{call.caller.actor} cannot speak for {found.actor[:80]}", {})
+    refused = Refused(Code.NO_RIGHT, f"{call.caller.actor} cannot act for {found.actor[:80]}", {})
     ctx.denials.note(call.caller.actor, "envelope", Code.NO_RIGHT.value)
     return refused
 
 
 def _pace(ctx: ServerContext, call: ApiRequest, made: Sequence[Envelope[Any] | Refused]) -> None:
-    """People write no faster in envelopes than in documents. Machines are bounded by their sessions' windows."""
+    """Enforce the rate limit of users for envelopes as for documents. Machines are limited by the windows of their
+    sessions.
+    """
     if call.caller.kind in PEOPLE:
         check_rate(ctx, call, *[one.key for one in made if not isinstance(one, Refused)])
 
 
 def _refused(ctx: ServerContext, call: ApiRequest, made: Envelope[Any] | Refused, found: Refused) -> Refused:
-    """The refusal as this caller is told of it."""
+    """Return the refusal as this caller may see it."""
     if isinstance(made, Refused):
         return found
     return Redaction(call.caller, ctx.state).refused(found, by_number=by_number(made.command))
@@ -115,7 +119,7 @@ def _lane(ctx: ServerContext, made: Envelope[Any] | Refused) -> str:
 
 
 async def renewal(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """A heartbeat: what the session's life is worth from when it was sent."""
+    """Renew a session; the reply has the lease, which counts from the time of sending."""
     session = _session_of(call)
     found = ctx.ledger.renew(call.caller.actor, session)
     if isinstance(found, Refused):
@@ -133,28 +137,28 @@ def _session_of(call: ApiRequest) -> Revision:
     session = body.get("session") if isinstance(body, dict) else None
     found = parse_revision(session) if isinstance(session, str) else None
     if found is None:
-        raise ApiError(problem("unreadable", 'a renewal is {"session": "41.3"}'))
+        raise ApiError(problem("unreadable", 'a renewal must be {"session": "41.3"}'))
     return found
 
 
 async def shipped(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply:
-    """A region's stream: what of the platform's log concerns it."""
+    """Stream to a region the changes of the platform's log that concern it."""
     name = call.caller.actor.partition("/")[2]
     serving = serve_shipments(ctx.ledger, call.request, name, ctx.evidence, ctx.limits.shipped_objects)
     return await machine_stream(ctx.streams, call, ctx.no_longer, serving)
 
 
 async def log(ctx: ServerContext, call: ApiRequest) -> StreamReply:
-    """A scheduler's stream: the region's log as it is, which holds what is everybody's."""
+    """Stream the region's log to a scheduler, without redaction."""
     serving = serve_log(ctx.ledger, call.since())
     return await machine_stream(ctx.streams, call, ctx.no_longer, serving)
 
 
 async def bindings(ctx: ServerContext, call: ApiRequest) -> StreamReply:
-    """An agent's stream: what stands on its own node, in the session that it names."""
+    """Stream to an agent the bindings of its own node, in the session that it names."""
     session = parse_revision(call.query(SESSION))
     if session is None:
-        raise ApiError(problem("unreadable", "say in which session: ?session=41.3"))
+        raise ApiError(problem("unreadable", "the parameter session is missing: ?session=41.3"))
     name = call.caller.actor.partition("/")[2]
     return await machine_stream(ctx.streams, call, ctx.no_longer, _bound(ctx, call, name, session))
 

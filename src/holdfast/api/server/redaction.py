@@ -1,12 +1,12 @@
-"""What a caller is shown: the one place that decides it, for lists, watches, decisions, queue, repairs and problems.
+"""Redaction: decides in one place what a caller sees in lists, watches, decisions, queue, repairs and problems.
 
-    sees all tenants            everything, as it is
-    speaks for no tenant        what is nobody's as it is, and nothing that is a tenant's own
-    speaks for one tenant       what is that tenant's; what is nobody's without what is others'
+    a caller that sees all tenants   everything
+    a caller without a tenant        objects of no tenant in full, and nothing of a tenant
+    a caller of one tenant           the tenant's objects; objects of no tenant without the parts of others
 
-What is left out for a tenant: objects that are others' alone, a node that is kept for others among them; in objects
-that are everybody's, the parts that are about others, and how much others use. Texts that people or schedulers wrote
-may name anybody: one that names another tenant is left out as a whole. What a tenant itself has sent stays as it is.
+A tenant does not see objects of others, including nodes reserved for others. In objects of no tenant it does not see
+parts about others, and how much others use. Free text of users or schedulers may name any tenant: a text that names
+another tenant is left out completely. What a tenant itself sent stays unchanged.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ from holdfast.core.model.records.nodes import is_kept_from
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.resources import ZERO
 
-#: What people, agents and schedulers write in their own words, and names of principals.
+#: Fields with free text of users, agents and schedulers, and with names of principals.
 _WORDS = frozenset(
     {"message", "detail", "reason", "note", "nearest", "why", "waitsFor", "labels", "annotations", "reportedLabels",
      "taints", "owner", "createdBy", "author", "by", "facts", "waiting", "failing", "reasons", "rejected", "refused",
      "conditions", "failure", "warnings"}
 )  # fmt: skip
-#: Kinds of which a tenant is shown its own and nothing else, whatever is nobody's among them.
+#: Kinds of which a tenant sees only its own objects, not those of no tenant.
 _OWN_ONLY = ("Grant", "Reservation", "Breach")
-#: Refusals that say whose something is: a tenant is told that it is not its own, and no more.
+#: Refusals that reveal an owner: a tenant learns only that the object is not its own.
 _WHOSE = (Code.WRONG_SCOPE, Code.NOT_OWNER)
 #: Fields of commands that may name an object by its number.
 _NUMBERS = ("hold", "uid", "node", "assignment", "workload")
 _RUN = re.compile(r"[^\W_]+")
-#: A name of a tenant is made of so many runs of letters and digits at most, as far as it is looked for in texts.
+#: Largest number of runs of letters and digits in a tenant's name that is searched for in texts.
 RUNS_MAX = 12
 
 
 class Redaction:
-    """What one caller is shown of one state. To be made anew after an `await`."""
+    """What one caller sees of one state. To be created again after an `await`."""
 
     def __init__(self, caller: Caller, state: Any) -> None:
         self._caller = caller
         self._state = state
-        #: The last batch that the state holds.
+        #: The last batch of the state.
         self.seq: int = state.info.seq
-        #: The one tenant for which things are told differently; empty: nothing is left out of what is shown.
+        #: The tenant whose view is redacted; empty: no redaction.
         self.tenant = "" if sees_everything(caller) else caller.tenant()
 
     def shows(self, kind: ResourceKind, key: Any, row: Any) -> bool:
-        """Whether the caller is shown this object at all."""
+        """Whether the caller sees this object at all."""
         if kind.plural == "principals":
             return sees_principal(self._caller, row.meta.name)
         if kind.plural == "tokens":
@@ -79,7 +79,7 @@ class Redaction:
         return kind.name not in _OWN_ONLY and (hidden is None or not hidden(self._state, self.tenant, row))
 
     def tree(self, kind: ResourceKind, key: Any, row: Any) -> dict[str, Any]:
-        """The object as the caller sees it."""
+        """Return the object as the caller sees it."""
         found = view_of_row(kind, self._state, key, row)
         if not self.tenant:
             tree: dict[str, Any] = render(found)
@@ -92,18 +92,18 @@ class Redaction:
         return cleared
 
     def labels(self, row: Any) -> Mapping[str, str]:
-        """The labels by which the caller may choose this object: those that it is shown."""
+        """Return the labels that the caller's selectors may match: those that it sees."""
         found = labels_of(self._state, row)
-        if not self.tenant or isinstance(row, Workload | Slot):  # its own, as it was sent, or what its replica is
+        if not self.tenant or isinstance(row, Workload | Slot):  # its own, as it was sent, or its replica's
             return found
         return {key: value for key, value in found.items() if not self._names_others(key, value)}
 
     def is_own(self, tenant: str | None) -> bool:
-        """Whether what is told of one tenant, or of none, is told to the caller: a tenant is told of itself alone."""
+        """Whether an entry of this tenant, or of none, is for the caller: a tenant sees only its own."""
         return tenant == self.tenant if self.tenant else sees(self._caller, tenant or "")
 
     def cleared(self, tree: Any) -> Any:
-        """What is told, without the texts that name other tenants."""
+        """Return the tree without texts that name other tenants."""
         if not self.tenant or not tree:
             return tree
         if isinstance(tree, dict):
@@ -111,28 +111,29 @@ class Redaction:
         return [self.cleared(one) for one in tree] if isinstance(tree, list) else tree
 
     def words(self, tree: Any) -> Any:
-        """What somebody sent, without the texts in it that name other tenants, wherever they are."""
+        """Return what a user sent, without any text that names other tenants."""
         return self._text(tree) if self.tenant else tree
 
     def refused(self, found: Refused, *, by_number: bool) -> Refused:
-        """Why a command of the caller was refused. A tenant is not told of others, nor whether something is theirs:
-        what is named `by_number` and not there is as if it were another's."""
+        """Return the refusal of the caller's command without information about others. An object that the command names
+        `by_number` and that does not exist looks like another tenant's.
+        """
         if not self.tenant:
             return found
         if found.code in _WHOSE or (found.code is Code.NOT_FOUND and by_number):
-            text = f"{self._caller.actor} acts for tenant {self.tenant} alone, and this is not that tenant's"
+            text = f"{self._caller.actor} acts for tenant {self.tenant} only, and this is not that tenant's"
             return Refused(Code.WRONG_SCOPE, text, {"scope": self.tenant})
         if self._names_others(found.message, *map(str, found.facts.values())):
             return Refused(found.code, f"refused: {found.code.value}", {})
         return found
 
     def _word(self, key: str, value: Any) -> Any:
-        if key == "taints":  # one that names others is none that this tenant could tolerate
+        if key == "taints" and isinstance(value, list):  # a plugin has that name, too; its version is text
             return [one for one in value if not self._names_others(*one.values())]
         return self._text(value) if key in _WORDS else self.cleared(value)
 
     def _text(self, value: Any) -> Any:
-        """A text, or texts, that may name others: those that do are left out."""
+        """Remove texts that name other tenants, in a text, map or list."""
         if isinstance(value, str):
             return "" if self._names_others(value) else value
         if isinstance(value, dict):
@@ -158,12 +159,12 @@ class Redaction:
         return name != self.tenant and name in known_tenants(self._state)
 
 
-#: By state: after which batch it was last seen whom it knows, and whom.
+#: By state: the batch of the last search, and the tenants found.
 _known: WeakKeyDictionary[LedgerState, tuple[int, frozenset[str]]] = WeakKeyDictionary()
 
 
 def known_tenants(state: Any) -> frozenset[str]:
-    """The names of tenants, as far as this ledger knows them: looked for once after each batch, whoever asks."""
+    """Return the tenants' names in this ledger, as far as it has them; searched once after each batch."""
     seen = _known.get(state)
     if seen is None or seen[0] != state.info.seq:
         seen = _known[state] = (state.info.seq, frozenset(_tenants_in(state) - {"", "*"}))
@@ -178,7 +179,7 @@ def _tenants_in(state: Any) -> set[str]:
 
 
 def by_number(command: Any) -> bool:
-    """Whether a command names what it is about by a number, and not by its name."""
+    """Whether a command names its object by a number, not by a name."""
     return not hasattr(command, "name") and any(isinstance(getattr(command, name, None), int) for name in _NUMBERS)
 
 
@@ -191,7 +192,7 @@ def _is_for_others(_state: Any, tenant: str, row: RecoveryBudget) -> bool:
 
 
 def _is_valid_for_others(state: Any, tenant: str, row: Any) -> bool:
-    """A policy that is valid neither for this tenant nor for everybody anywhere."""
+    """Whether a policy is valid neither for this tenant nor everywhere."""
     if row.revision == BUILT_IN_POLICY.revision:
         return False
     if is_region(state):
@@ -200,7 +201,7 @@ def _is_valid_for_others(state: Any, tenant: str, row: Any) -> bool:
     return not any(scope in (EVERYWHERE, tenant) for scope in valid)
 
 
-#: By kind: whether an object that is nobody's own is not shown to a tenant.
+#: By kind: whether an object of no tenant is hidden from a tenant.
 _HIDDEN: dict[str, Callable[[Any, str, Any], bool]] = {
     "Node": _is_kept_for_others,
     "RecoveryBudget": _is_for_others,
@@ -208,12 +209,12 @@ _HIDDEN: dict[str, Callable[[Any, str, Any], bool]] = {
 }
 
 
-#: Kinds of which a tenant is shown some and not others, though they are nobody's own.
+#: Kinds of which a tenant does not see all objects of no tenant.
 HIDES = (*_HIDDEN, *_OWN_ONLY)
 
 
 def _node(found: region_types.NodeView, tenant: str) -> region_types.NodeView:
-    """Of a node: what it is and whether it takes work, and not what others have on it."""
+    """Return the node without the use of others."""
     status = replace(
         found.status, firm=ZERO, taken=ZERO, held=ZERO, free=ZERO, replicas=0, reservations=0, waiting=0,
         load=region_types.NodeLoadView(), present=(), machine=region_types.MachineView(),
@@ -232,11 +233,11 @@ def _policy(found: s.SchedulerPolicyView, tenant: str) -> s.SchedulerPolicyView:
 
 
 def _region(found: reported_types.RegionView, _tenant: str) -> reported_types.RegionView:
-    """Without what all tenants have there together."""
+    """Return the region without its summary, which sums up all tenants."""
     return replace(found, status=replace(found.status, summary=None))
 
 
-#: By kind: the document without the parts that are about others.
+#: By kind: the document without the parts about others.
 _PARTS: dict[str, Callable[[Any, str], Any]] = {
     "Node": _node,
     "RecoveryBudget": _budget,

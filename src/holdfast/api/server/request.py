@@ -1,4 +1,4 @@
-"""One request on its way through a server: who asks, what for, and until when."""
+"""One request in a server: its caller, parameters, body and deadline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class ApiError(Exception):
-    """Ends a request with a problem. Raised below an endpoint and answered above it, never seen by a caller."""
+    """Ends a request with a problem. Handlers raise it, `app` catches it."""
 
     def __init__(self, found: Problem, headers: Pairs = ()) -> None:
         super().__init__(found.detail)
@@ -37,7 +37,7 @@ class ApiError(Exception):
 
 
 class ApiRequest:
-    """A request with its caller. `rest` is the path behind the word that chose the endpoint, in segments."""
+    """A request with its caller. `rest` has the segments of the path after the route."""
 
     __slots__ = ("_caller", "held_at", "request", "rest", "timeout_ms")
 
@@ -45,60 +45,60 @@ class ApiRequest:
         self.request = request
         self.rest = rest
         self._caller = caller
-        #: After which batch the caller of a stream was last seen to be what it was.
+        #: The batch at which the caller of a stream was last checked.
         self.held_at = -1
         asked = first_value(request.headers, "holdfast-timeout-ms", str(limits.timeout_ms))
         self.timeout_ms = _number("holdfast-timeout-ms", asked, limits.timeout_most_ms)
 
     @property
     def caller(self) -> Caller:
-        """Who asks: endpoints that everybody may ask for do not look."""
-        assert self._caller is not None, "this endpoint asks for nobody's name"
+        """The authenticated caller; open routes have none."""
+        assert self._caller is not None, "this route has no caller"
         return self._caller
 
     def header(self, name: str) -> str:
-        """A header's value; empty when it is not there."""
+        """Return a header's value; empty if it is missing."""
         return first_value(self.request.headers, name)
 
     def query(self, name: str) -> str:
-        """The value of a query parameter; empty when it is not there."""
+        """Return the value of a query parameter; empty if it is missing."""
         return first_value(self.request.query, name)
 
     def flag(self, name: str) -> bool:
-        """A query parameter that is said or not."""
+        """Return a boolean query parameter."""
         value = first_value(self.request.query, name, "false")
         if value not in ("true", "false", "1", "0"):
-            raise ApiError(problem("unreadable", f"{name} is true or false, not {value!r}"))
+            raise ApiError(problem("unreadable", f"{name} must be true or false, not {value!r}"))
         return value in ("true", "1")
 
     def count(self, name: str, otherwise: int, most: int) -> int:
-        """A query parameter that is a number from 1 on; more than the most counts as that."""
+        """Return a query parameter that is a number from 1 on, reduced to `most` if it is larger."""
         said = [value for key, value in self.request.query if key == name]
         return _number(name, said[0], most) if said else otherwise
 
     def is_dry_run(self) -> bool:
-        """Whether nothing is to be written."""
+        """Whether the request is a dry run."""
         said = [value for name, value in self.request.query if name == "dryRun"]
         if any(value != "All" for value in said):
-            raise ApiError(problem("unreadable", f"dryRun is All or not there, not {said[0]!r}"))
+            raise ApiError(problem("unreadable", f"dryRun must be All or absent, not {said[0]!r}"))
         return bool(said)
 
     def level(self) -> tuple[ReadLevel, RevisionToken | None]:
-        """How fresh an answer must be. What the header says counts before the query."""
+        """Return the read level. The header has precedence over the query."""
         asked = _level(first_value(self.request.query, "read", "any"))
         said = [value for name, value in self.request.headers if name == "holdfast-read"]
         return _level(said[0]) if said else asked
 
     def since(self) -> RevisionToken | None:
-        """The token to go on from, if one is named."""
+        """Return the revision token to continue from, if the request has one."""
         said = [value for name, value in self.request.query if name == "since"]
         return parse_token(said[0]) if said else None
 
     def json(self) -> Any:
-        """The body as plain values."""
+        """Return the body as plain values."""
         media = self.header("content-type").partition(";")[0].strip().lower()
         if media not in ("", "application/json"):
-            raise ApiError(problem("wrong-media-type", f"application/json is read here, not {media}"))
+            raise ApiError(problem("wrong-media-type", f"only application/json is supported, not {media}"))
         try:
             return parse_json(self.request.body)
         except InvalidDocument as error:
@@ -107,7 +107,7 @@ class ApiRequest:
 
 def _number(name: str, value: str, most: int) -> int:
     if not (value.isascii() and value.isdigit()) or len(value) > 9 or int(value) < 1:
-        raise ApiError(problem("unreadable", f"{name} is a number from 1 on, not {value[:80]!r}"))
+        raise ApiError(problem("unreadable", f"{name} must be a number from 1 on, not {value[:80]!r}"))
     return min(int(value), most)
 
 
@@ -115,35 +115,35 @@ def _level(text: str) -> tuple[ReadLevel, RevisionToken | None]:
     if text.startswith("at-least="):
         return ReadLevel.AT_LEAST, parse_token(text.removeprefix("at-least="))
     if text not in ("any", "linear"):
-        raise ApiError(problem("unreadable", f"a read is any, linear or at-least=TOKEN, not {text[:80]!r}"))
+        raise ApiError(problem("unreadable", f"a read level is any, linear or at-least=TOKEN, not {text[:80]!r}"))
     return ReadLevel(text), None
 
 
 def parse_token(text: str) -> RevisionToken:
-    """A token from its text, `log:term:seq:digest`."""
+    """Parse a revision token, `log:term:seq:digest`."""
     if _TOKEN.fullmatch(text) is None:
-        raise ApiError(problem("unreadable", f"{text[:80]!r} is no token: LOG:TERM:SEQ:DIGEST"))
+        raise ApiError(problem("unreadable", f"{text[:80]!r} is not a revision token: LOG:TERM:SEQ:DIGEST"))
     log_id, term, seq, digest = text.split(":")
     return RevisionToken(log_id, int(term), int(seq), bytes.fromhex(digest))
 
 
 def json_reply(tree: Any, headers: Pairs = (), status: int = 200) -> Reply:
-    """An answer in JSON."""
+    """Return a reply in JSON."""
     return Reply(status, (JSON, *headers), encode(tree))
 
 
 def workload_param(call: ApiRequest) -> str | None:
-    """The workload that was asked for, as it is written; None: none was."""
+    """Return the parameter `workload` as it was sent; None if it is missing."""
     said = dict(reversed(call.request.query)).get("workload")
     if said is not None and re.fullmatch(WORKLOAD_PATTERN, said) is None:
-        raise ApiError(problem("unreadable", f"workload is [TENANT/]NAME, not {said[:80]!r}"))
+        raise ApiError(problem("unreadable", f"workload must be [TENANT/]NAME, not {said[:80]!r}"))
     return said
 
 
 def split_workload_name(tenant: str, workload: str) -> tuple[str, str]:
-    """The tenant and the name of a workload that may name its tenant itself."""
+    """Return the tenant and the name of a workload that may contain its tenant."""
     owner, slash, name = workload.partition("/")
     if slash and tenant not in ("", owner):
-        text = f"tenant {tenant[:80]!r} and workload {workload[:80]!r} contradict one another"
+        text = f"tenant {tenant[:80]!r} and workload {workload[:80]!r} contradict each other"
         raise ApiError(from_refusal(Refused(Code.CONTRADICTORY, text)))
     return (owner, name) if slash else (tenant, workload)

@@ -1,4 +1,4 @@
-"""The table of routes: which path and verb reaches which handler, and what a request may carry there."""
+"""The table of routes: path and method to handler, and the parameters that each accepts."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ AUDIT_PARAMS = ("since", "actor", "command", "outcome", "limit", "continue", "re
 
 
 class Route(Struct, frozen=True):
-    """One endpoint: who answers, which kinds of callers may ask, whether only a leader can answer, how many segments
-    follow."""
+    """One route: its handler, the kinds of callers, whether only the leader serves it, and the number of further path
+    segments.
+    """
 
     answers: RouteHandler
-    #: Kinds of principals: what machines are not named for they do not get, whatever it shows.
+    #: Kinds of principals: a machine is served only if its kind is in the list, even for public data.
     by: tuple[str, ...] = PEOPLE
-    #: Whether everybody may ask, without a name.
+    #: Whether the route needs no authentication.
     is_open: bool = False
     is_led: bool = False
-    #: Whether it is answered without waiting for anything: it then needs no deadline.
+    #: Whether the handler never waits, so it needs no deadline.
     is_prompt: bool = False
     least: int = 0
     most: int = 0
-    #: Query parameters that it knows; None: whatever there is, for somebody else to judge.
+    #: Accepted query parameters; None: any, since another server checks them.
     asks: tuple[str, ...] | None = ("read",)
 
 
-#: By the first segments of the path, then by verb.
+#: By the first segments of the path, then by method.
 FIXED_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("healthz",): {"GET": Route(discovery.healthz, is_open=True)},
     ("readyz",): {"GET": Route(discovery.readyz, is_open=True)},

@@ -1,15 +1,15 @@
-"""Streams that take a place for as long as they last: how many one server serves at a time, and of one principal.
+"""Streams: how many one server serves in total and for each principal, and when a stream must end.
 
-    a watch of a person    its part of all watches is taken: told to come again
-    a stream of a machine  all places are taken: told to come again; its own are: its oldest stream ends
+    a watch of a user      above its part of all watches: rejected, to be retried
+    a stream of a machine  above the total: rejected, to be retried; above its own limit: its oldest stream ends
 
-People's watches and machines' streams have places of their own: however many watch, an agent is told what to run. A
-machine that comes again may have lost its last connection without this server having seen that: the new one counts.
-What a stream took it gives back however it ends, also if nobody reads a word of it, as after a HEAD.
+Watches of users and streams of machines have separate slots, so watches never keep an agent from its bindings. A
+machine that reconnects may have lost its last connection unnoticed by this server: the new stream counts. A stream
+releases its slot however it ends, also if it is never read, as after a HEAD.
 
-Before each word it is judged anew whether its caller may still be told: a token may be revoked or over, a principal
-disabled. Every stream says something every five seconds, so it ends within that, also when there is nothing to tell,
-and no stream needs a timer of its own.
+Before each message the server checks that the caller still has access: its token may be revoked or expired, its
+principal disabled. Every stream sends something every five seconds, so it ends within that time, and no stream needs a
+timer of its own.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from holdfast.host.ports.transport import Reply, StreamReply
 from holdfast.host.streams.resume import close_frames
 
 F = TypeVar("F", bound=Reply | StreamReply)
-#: Why the stream that a call has opened has to end now; None: it may go on.
+#: Return why the stream that a request opened must end now; None: it may continue.
 StreamEndCheck = Callable[[ApiRequest], Problem | None]
 
 
 class StreamSlot:
-    """The place of one stream. Over: another one has it, and this one ends with its next word."""
+    """The slot of one stream. `is_over`: another stream has the slot, and this one ends before its next message."""
 
     def __init__(self, actor: str) -> None:
         self.actor = actor
@@ -47,7 +47,7 @@ class StreamSlots:
         self.taken = 0
 
     def open(self, actor: str) -> StreamSlot | Problem:
-        """A place for one more stream; the problem when there is none. Its oldest ends when a machine has too many."""
+        """Return a slot for one more stream, or the problem. A machine above its own limit loses its oldest stream."""
         own = self._of.get(actor, [])
         if len(own) >= self._each:
             self.leave(own[0])
@@ -59,7 +59,7 @@ class StreamSlots:
         return stream
 
     def leave(self, stream: StreamSlot) -> None:
-        """Give its place back, if it still has one."""
+        """Release the slot, if the stream still has one."""
         if not stream.is_over:
             stream.is_over = True
             self.taken -= 1
@@ -71,8 +71,9 @@ class StreamSlots:
 async def machine_stream(
     streams: StreamSlots, call: ApiRequest, no_longer: StreamEndCheck, answering: Awaitable[F]
 ) -> F:
-    """The answer to a machine. If it is a stream it has a place until it ends, or until a later one of it has that. One
-    that may be told no more is not told why: its session may go on, with another token for one."""
+    """Return the reply to a machine. A stream has a slot until it ends or a later one of the machine takes it. A stream
+    that loses its access ends without a reason: the machine's session may continue, for example with another token.
+    """
     stream = streams.open(call.caller.actor)
     if isinstance(stream, Problem):
         raise _reject_stream(answering, stream)
@@ -86,7 +87,7 @@ async def machine_stream(
 async def person_stream(
     watches: ConcurrencyLimiter, call: ApiRequest, no_longer: StreamEndCheck, answering: Awaitable[F]
 ) -> F:
-    """The answer to a person. If it is a stream it has a place until it ends; the problem when there is none."""
+    """Return the reply to a user. A stream has a slot until it ends; raise the problem if none is free."""
     actor = call.caller.actor
     full = watches.acquire(actor)
     if full is not None:
@@ -117,15 +118,16 @@ async def _with_slot(
         leave()
         return found
     messages = _guarded(found.messages, last, leave)
-    await anext(messages)  # begun: whoever closes it unread gives its place back, too
+    await anext(messages)  # started: closing an unread stream also releases its slot
     return StreamReply(messages, found.framing, found.headers)  # type: ignore[return-value]
 
 
 async def _guarded(
     messages: AsyncIterator[bytes], last: Callable[[], Sequence[bytes] | None], leave: Callable[[], None]
 ) -> AsyncGenerator[bytes, None]:
-    """What is sent, after a first word that is not: it is taken by whoever makes the stream. `last` is what is still
-    said when it has to end; None: it may go on."""
+    """Yield the messages, after an empty first one that the creator of the stream takes. `last` returns the final
+    messages if the stream must end; None: it may continue.
+    """
     try:
         yield b""
         async for message in messages:
@@ -143,5 +145,5 @@ async def _guarded(
 
 
 def error_event(found: Problem) -> bytes:
-    """Why the stream ends."""
+    """Return the event with the reason for which a stream ends."""
     return encode({"type": "ERROR", "object": found})

@@ -1,8 +1,8 @@
-"""Where a limit is taken and left again: a ledger, and somebody who sends what a case says, in the right names.
+"""Cases of limits: a ledger is filled up to a limit and emptied again by commands of the right actors.
 
-A case is a story in two parts, `fill` and `end`, each a generator of steps. A step is a handful of commands that are
-committed before the story goes on: it may look at the state in between. The tests commit steps to a state in memory,
-the benchmark to a server's ledger on disk.
+A case has two parts, `fill` and `end`, each a generator of steps. A step is a few commands that are committed before
+the generator continues, so that it can read the state between steps. Tests commit the steps to a state in memory, the
+benchmark to a server's ledger on disk.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from holdfast.core.model.values.settings import Settings
 
 OPERATOR = "person/bench"
 LOG = "bench"
-#: Proposals are written before they are sent, and one person does what many would.
+#: Proposals are written before they are sent, and one operator sends the commands of many.
 SETTINGS = Settings(proposal_life=120_000, keys_per_actor=10**6)
 PLENTY = Resources(2**39, 2**39, 2**39, 2**39)
-#: How many commands a step has at most: more would be a stall of whoever sends them.
+#: Commands per step: more would stall the sender's loop.
 AT_ONCE = 50
 
 
 class TimePasses(NamedTuple):
-    """Let so much time pass. Only a world in memory can."""
+    """A step that advances the clock; only a ledger in memory can."""
 
     ms: int
 
@@ -42,10 +42,10 @@ Story = Iterator[Step]
 
 
 class LimitCase(NamedTuple):
-    """A limit, or several that one object can have at once: `covers` are the constants, `ledger` where they hold.
+    """One limit, or several that one object can reach at once: `covers` are the constants, `ledger` where they hold.
 
-    `fill` takes it to the limit, `end` ends it. What needs a clock that can be moved is not `timed` by a benchmark.
-    Where that takes long, `less` is the same with less of it, for who only wants to see that it runs.
+    The part `fill` reaches the limit, `end` removes everything. A benchmark does not time a case that must advance the
+    clock. A long case has a smaller form in `less`, to check that it runs.
     """
 
     name: str
@@ -58,7 +58,7 @@ class LimitCase(NamedTuple):
 
 
 def in_steps(commands: Iterator[tuple[str, Any]] | list[tuple[str, Any]], most: int = AT_ONCE) -> Story:
-    """Commands that do not depend on one another, some at a time."""
+    """Group independent commands into steps."""
     step: list[tuple[str, Any]] = []
     for one in commands:
         step.append(one)
@@ -70,7 +70,7 @@ def in_steps(commands: Iterator[tuple[str, Any]] | list[tuple[str, Any]], most: 
 
 
 class CaseSender:
-    """Puts commands into envelopes: machines in their sessions, people with keys of their own."""
+    """Puts commands into envelopes: those of machines with sessions, those of users with keys."""
 
     def __init__(self) -> None:
         self._sequences: dict[int, int] = {}
@@ -90,7 +90,7 @@ class CaseSender:
 
 
 class InMemoryLedger:
-    """A ledger in memory. `batches` is what a store would hold."""
+    """A ledger in memory. `batches` are those that a store would contain."""
 
     def __init__(self, definition: LedgerDefinition[Any], at: int) -> None:
         self.definition, self.at = definition, at
@@ -99,7 +99,7 @@ class InMemoryLedger:
         self._sender = CaseSender()
 
     def commit(self, step: Step) -> None:
-        """Commit a step as one batch; each of its commands must be accepted whole."""
+        """Commit a step as one batch; each of its commands must be accepted in full."""
         if isinstance(step, TimePasses):
             self.at += step.ms
             return
@@ -107,13 +107,13 @@ class InMemoryLedger:
         for actor, command in step:
             answer = draft.add(self._sender.envelope(draft.state, actor, command, self.at), self.at)
             assert isinstance(answer, Committed), (command, answer)
-            assert not answer.answer, "something of it was refused"
+            assert not answer.answer, "part of the command was refused"
         if len(draft):
             self.batches.append(draft.seal())
             draft.commit()
 
     def tell(self, story: Story) -> None:
-        """Commit a whole story."""
+        """Commit all steps of a story."""
         for step in story:
             self.commit(step)
 
@@ -131,5 +131,5 @@ def a_principal(name: str, *rights: Permission, region: str = "") -> Principal:
 
 
 def founding(ledger: str) -> Story:
-    """The first records of a log."""
+    """Yield the first records of a log."""
     yield [("ledger", StartLog(LOG, ledger, OPERATOR, SETTINGS)), ("ledger", StartTerm(1, LOG))]

@@ -1,11 +1,11 @@
-"""The largest exclusive workload comes and goes, and a neighbour's is read meanwhile.
+"""The largest exclusive workload is created and deleted, while another tenant's workload is read.
 
     apply ──▶ rights granted, in parts ──▶ listed ──▶ shipped ──▶ every slot waits
-    delete ──▶ slots withdrawn ──▶ rights given back, in parts ──▶ assignment, rights and workload are gone
+    delete ──▶ slots withdrawn ──▶ rights returned, in parts ──▶ assignment, rights and workload are deleted
 
 The servers are those of `holdfast dev`, each on SQLite with every commit synced. The region has no nodes: nothing is
-placed. From the first request to the last, another tenant's workload is read at the platform again and again, and every
-server notes which callbacks hold its loop.
+placed. From the first request to the last, another tenant's workload is read at the platform repeatedly, and every
+server records which callbacks hold its loop.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ REPLICAS, SMALL_REPLICAS = 100_000, 50
 ROWS = ("limits.exclusive_100k_s", "limits.exclusive_stall_ms", "limits.neighbour_p99_ms")
 SECONDS, STALL_MS, NEIGHBOUR_MS = 60, 100, 100
 NAME, NEIGHBOUR = "largest", "neighbour"
-#: Between two looks at how far it is, and between two reads of the neighbour's workload.
+#: Interval between two polls of the progress, and between two reads of the other workload.
 LOOK_SECONDS, READ_SECONDS = 0.1, 0.02
 WITHIN_SECONDS = 600.0
 
 
 async def measure_exclusive(folder: Path, rows_ms: float, *, small: bool = False) -> list[BenchResult]:
-    """Both ways together; the baseline is the way in. The longest callback of any server; the baseline is to store
-    10,000 rows. The slowest of a hundred reads; the baseline is the fastest."""
+    """Measure creation plus deletion; baseline: creation. The longest callback of any server; baseline: storing 10,000
+    rows. The 99th percentile of the reads; baseline: the fastest read.
+    """
     replicas, took = SMALL_REPLICAS if small else REPLICAS, list[float]()
     async with dev_clients(folder, is_measured=True) as clients:
         await _make_neighbour(clients.platform, replicas)
@@ -55,7 +56,7 @@ async def measure_exclusive(folder: Path, rows_ms: float, *, small: bool = False
 
 
 async def _make_neighbour(platform: AsyncClient, replicas: int) -> None:
-    """Another tenant with a workload of one replica; and room among what may wait for the first one's."""
+    """Create another tenant with a workload of one replica, and raise the first tenant's limit of pending replicas."""
     tenant = {"priorityClasses": [CLASS], "submitsPerMinute": 1_000_000, "pendingMax": max(20_000, 2 * replicas)}
     mine = document("Workload", NEIGHBOUR, workload(NEIGHBOUR, "1", {"replicas": 1})["spec"], NEIGHBOUR)
     hard = {"hard": {"cpu": "10", "memory": "10Gi"}}
@@ -66,7 +67,7 @@ async def _make_neighbour(platform: AsyncClient, replicas: int) -> None:
 
 
 async def _read_on(platform: AsyncClient, took: list[float]) -> None:
-    """Read the neighbour's workload for ever, and note how many milliseconds each read took."""
+    """Read the other workload until cancelled, and record the milliseconds of each read."""
     while True:
         began = time.monotonic()
         await platform.get("workloads", NEIGHBOUR, NEIGHBOUR)
@@ -75,7 +76,7 @@ async def _read_on(platform: AsyncClient, took: list[float]) -> None:
 
 
 async def _come(clients: BenchClients, replicas: int) -> float:
-    """The seconds from the write until every slot waits in the region."""
+    """Return the seconds from the write until every slot waits in the region."""
     spec: Document = {
         "replicas": replicas, "exclusive": True, "failover": "acknowledged", "placement": {"regions": [REGIONS[0]]},
     }  # fmt: skip
@@ -87,14 +88,15 @@ async def _come(clients: BenchClients, replicas: int) -> float:
 
 
 async def _waiting(region: AsyncClient) -> int:
-    """How many slots of it wait in the region."""
+    """Return the number of the workload's slots that wait in the region."""
     found = [one for one in (await region.list("assignments")).items if one["spec"]["workload"] == NAME]
     return sum(one["status"].get("phases", {}).get("pending", 0) for one in found)
 
 
 async def _go(clients: BenchClients) -> float:
-    """The seconds from the request until the platform knows neither the workload nor an assignment of it. Its rights go
-    with the last of them."""
+    """Return the seconds from the request until the platform has neither the workload nor an assignment of it. Its
+    rights are deleted with its last assignment.
+    """
     began = time.monotonic()
     await clients.tenant.delete("workloads", NAME, TENANT)
     with suppress(NotFoundError):
@@ -107,5 +109,5 @@ async def _go(clients: BenchClients) -> float:
 
 
 async def _pause(began: float) -> None:
-    require(time.monotonic() - began < WITHIN_SECONDS, f"it is not done after {WITHIN_SECONDS:g} s")
+    require(time.monotonic() - began < WITHIN_SECONDS, f"not finished after {WITHIN_SECONDS:g} s")
     await asyncio.sleep(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""What the platform takes at most, and how each of it ends.
+"""The limits of the platform's ledger, and how each case ends.
 
 Size: one list of its limits, in one place.
 """
@@ -74,7 +74,7 @@ FEW = 50
 
 
 def founded() -> Story:
-    """A platform with one tenant and one region."""
+    """Create a platform with one tenant and one region."""
     yield from founding("platform")
     yield [(OPERATOR, c.Put(a_principal("region/*"))), (OPERATOR, c.Put(a_principal("tenant/*", Permission.WRITE)))]
     yield [(OPERATOR, c.Put(a_class()))]
@@ -101,14 +101,14 @@ def assigned(state: PlatformState, name: str, region: str, count: int = 1) -> tu
 
 
 def deleted(state: PlatformState, *names: str) -> Story:
-    """Deleted by their tenant, and released by every region that has something of them."""
+    """Delete workloads as their tenant, and release them in every region with an assignment."""
     uids = [state.workload_names[name_key("acme", name)] for name in names]
     yield from in_steps([(TENANT, c.DeleteWorkload("acme", name)) for name in names])
     left = [one for uid in uids for one in assignments_of(state, uid)]
     yield from in_steps([(f"region/{one.region}", c.RemoveAssignment(one.uid)) for one in left])
 
 
-# One workload with as much of everything as it may have
+# One workload with the maximum of everything
 
 
 def _largest(at: int) -> Workload:
@@ -138,7 +138,7 @@ def largest(state: PlatformState) -> Story:
     yield [assigned(state, "largest", "eu", IDENTITIES_MAX)]
 
 
-# A workload in as many regions as there may be
+# A workload in the maximum number of regions
 
 
 def regions(state: PlatformState, most: int = REGIONS_MAX) -> Story:
@@ -171,7 +171,7 @@ def no_regions(state: PlatformState) -> Story:
     yield from in_steps([(OPERATOR, c.Delete("Region", name)) for name in names])
 
 
-# As many workloads as a tenant has, and what a region says of them
+# The maximum number of workloads of a tenant, and a region's reports about them
 
 
 def workloads(state: PlatformState, most: int = WORKLOADS) -> Story:
@@ -217,7 +217,7 @@ def unreported(state: PlatformState) -> Story:
 
 
 def published(state: PlatformState) -> Story:
-    """More revisions of a policy than are kept, the first of them valid."""
+    """Publish more revisions of a policy than are retained; the first one is valid."""
     for weight in range(3 * POLICIES_MAX):
         yield [(OPERATOR, c.PublishPolicy("often", PolicyDocument(scores=(("packing", weight),))))]
         if not weight:
@@ -225,28 +225,28 @@ def published(state: PlatformState) -> Story:
 
 
 def rolled_back(state: PlatformState) -> Story:
-    """Taken back, and gone with the next that is published."""
+    """Roll the policy back, and publish another revision, which removes it."""
     first, *_, last = [key for key, _ in state.policies.items()]
     yield [(OPERATOR, c.RollBackPolicy(first, last, "r" * REASON_MAX))]
     yield [(OPERATOR, c.PublishPolicy("often", PolicyDocument()))]
 
 
 def named(state: PlatformState) -> Story:
-    """As many policies as may be."""
+    """Publish the maximum number of policies."""
     names = [f"policy-{number}" for number in range(POLICY_NAMES_MAX)]
     yield from in_steps([(OPERATOR, c.PublishPolicy(name, PolicyDocument())) for name in names])
 
 
 def taken_back(state: PlatformState) -> Story:
-    """Each is taken back, and makes room for another."""
+    """Roll back each policy, which makes space for another."""
     known = [revision for revision, _ in state.policies.items()]
     yield from in_steps([(OPERATOR, c.RollBackPolicy(revision, 0, "r" * REASON_MAX)) for revision in known])
     names = [f"another-{number}" for number in range(POLICY_NAMES_MAX)]
     yield from in_steps([(OPERATOR, c.PublishPolicy(name, PolicyDocument())) for name in names])
-    assert not any(revision in state.policies for revision in known), "all of the first have made room"
+    assert not any(revision in state.policies for revision in known), "every first policy is removed"
 
 
-# Rights to every identity of the largest exclusive workload, given back in parts
+# Rights to every identity of the largest exclusive workload, returned in parts
 
 
 def rights(state: PlatformState) -> Story:
@@ -277,7 +277,7 @@ def no_rights(state: PlatformState) -> Story:
 
 
 def held(state: PlatformState) -> Story:
-    """All that a region may be given: it is retired with it."""
+    """Give a region the maximum; it is then retired with it."""
     yield from rights(state)
     yield from reported(state)
 
@@ -291,7 +291,7 @@ def retired(state: PlatformState) -> Story:
     yield from joined("eu", "log-eu-2")
 
 
-# What operators write
+# Objects that operators write
 
 
 def operated(state: PlatformState) -> Story:

@@ -1,4 +1,4 @@
-"""What a region takes at most, and how each of it ends."""
+"""The limits of a region's ledger, and how each case ends."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ NAMED_MAX = partial.PARTS_MAX
 HOUR = 3_600_000
 SERVE = Template(command=("serve",), need=Resources(1, 1, 1))
 WITH_PORTS = Template(command=("serve",), need=Resources(1, 1, 1), ports=PORTS_MAX)
-#: So many slots with all their ports take every port of a node, and so many nodes are filled by one command.
+#: Slots that use all ports of a node, and nodes that one command fills.
 CROWD = NODE_PORTS_MAX // PORTS_MAX
 CROWDED = NAMED_MAX // CROWD
 NODES = [f"n{number}" for number in range(1, CROWDED + 1)]
 FIRST_PORT = PORT_MAX - NODE_PORTS_MAX + 1
 UID, WORKLOAD = 100, 1
-#: A prime about the golden section of the largest number of replicas: steps of it leave no two neighbours at once.
+#: A prime near the golden section of the largest number of replicas: steps of this size separate neighbors.
 STRIDE = 61_819
 PLENTY_NODE = Resources(2**39, 2**39, 2**39)
-#: What the platform ships first.
+#: The items of the platform's first shipment.
 _FIRST: tuple[c.ShippedItem, ...] = (
     *(c.ShippedTemplate(template_digest(one), one) for one in (SERVE, WITH_PORTS)),
     c.ShippedRegion("bench", "eu"),
@@ -67,7 +67,7 @@ _FIRST: tuple[c.ShippedItem, ...] = (
 
 
 def founded() -> Story:
-    """A region with a class, a grant, a scheduler and a large node."""
+    """Create a region with a class, a grant, a scheduler and large nodes."""
     yield from founding("region/bench")
     yield [(LINK, c.Ship("platform", 1, 0, 1, _FIRST))]
     yield [(SCHEDULER, OpenSession()), *((f"agent/{name}", OpenSession()) for name in NODES)]
@@ -89,7 +89,7 @@ def an_assignment(template: Template, count: int, stage: AssignmentStage = Assig
 
 
 def opened(state: RegionState, template: Template, count: int) -> Story:
-    """An assignment, and its slots."""
+    """Ship an assignment and open its slots."""
     yield [shipped(state, c.ShippedAssignment(an_assignment(template, count)))]
     digest = template_digest(template)
     for first in range(0, count, NAMED_MAX):
@@ -97,7 +97,7 @@ def opened(state: RegionState, template: Template, count: int) -> Story:
 
 
 def ended(state: RegionState, stride: int = 1) -> Story:
-    """The platform ends the assignment: what stands is stopped, what waits is withdrawn, and it is forgotten."""
+    """End the assignment: bound slots stop, waiting ones are withdrawn, and the assignment is forgotten."""
     yield [shipped(state, c.ShippedAssignment(an_assignment(SERVE, 0, AssignmentStage.ENDED)))]
     count = len(state.slots)
     order = [number * stride % count for number in range(count)]
@@ -112,12 +112,12 @@ def ended(state: RegionState, stride: int = 1) -> Story:
 
 
 def scattered(state: RegionState) -> Story:
-    """The same, in an order in which each one that leaves has neighbours that stay."""
+    """End the assignment in an order in which each removed slot has neighbors that stay."""
     yield from ended(state, stride=STRIDE)
 
 
 def _moved(state: RegionState, keys: list[SlotKey]) -> Iterator[tuple[str, Any]]:
-    """What each agent says of its own: that it has ended."""
+    """Yield each agent's report that its slots have ended."""
     by_node: dict[str, list[c.MoveSlot]] = {}
     for key in keys:
         slot = state.slots[key]
@@ -128,7 +128,7 @@ def _moved(state: RegionState, keys: list[SlotKey]) -> Iterator[tuple[str, Any]]
 
 
 def replicas(state: RegionState) -> Story:
-    """As many as one workload may have, in one region, of which a node has as many as it takes."""
+    """Open the maximum replicas of one workload in one region; one node has the maximum that it accepts."""
     yield from opened(state, SERVE, IDENTITIES_MAX)
     node = state.node_names["n1"]
     for first in range(0, NODE_SLOTS_MAX, NAMED_MAX):
@@ -138,7 +138,7 @@ def replicas(state: RegionState) -> Story:
 
 
 def ports(state: RegionState) -> Story:
-    """Every port of as many nodes as one command can fill."""
+    """Use every port of the maximum number of nodes that one command can fill."""
     yield from opened(state, WITH_PORTS, CROWD * CROWDED)
     placements = []
     for ordinal in range(CROWD * CROWDED):
@@ -148,7 +148,7 @@ def ports(state: RegionState) -> Story:
     yield [(SCHEDULER, c.Propose((group,), state.info.at + 60_000))]
 
 
-# A node with as much of everything as it may have
+# A node with the maximum of everything
 
 
 def node(state: RegionState) -> Story:
@@ -178,7 +178,7 @@ def no_node(state: RegionState) -> Story:
     yield [(OPERATOR, c.RemoveNode(state.node_names[name]))]
 
 
-# Reservations, reasons, and what is shipped
+# Reservations, reasons, and shipped items
 
 
 def holds(state: RegionState) -> Story:
@@ -217,7 +217,7 @@ def no_pools(state: RegionState) -> Story:
 
 
 def missing(state: RegionState) -> Story:
-    """A full list without any of them: some are gone with each record."""
+    """Ship a full list without the pools: each record removes some of them."""
     cursor = state.region.cursor
     part = c.Ship("platform", 1, 0, cursor + 1, _FIRST, full=True)
     yield [(LINK, part)]

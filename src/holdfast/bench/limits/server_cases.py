@@ -1,4 +1,4 @@
-"""How many tokens of servers a ledger keeps at most, and how they end."""
+"""The limit of server tokens in a ledger, and how they end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SERVERS = "controller/servers"
 
 
 def crowded(state: PlatformState) -> Story:
-    """As many tokens of servers as there may be; and then more, each in place of one that ends before it."""
+    """Admit the maximum number of server tokens, and then more, each of which replaces one with an earlier end."""
     many, of_each = SERVERS_MAX + 100, SERVER_TOKENS_MAX
     ends = state.info.at + SERVER_TOKEN_LIFE // 2
     tokens = [
@@ -28,7 +28,7 @@ def crowded(state: PlatformState) -> Story:
 
 
 def forgotten(state: PlatformState) -> Story:
-    """All are revoked, and forgotten once they are over."""
+    """Revoke all tokens, and forget them after their end."""
     for principal in sorted({one.principal for one in state.servers.values()}):
         yield [(OPERATOR, RevokeServer(principal))]
     yield TimePasses(SERVER_TOKEN_LIFE)

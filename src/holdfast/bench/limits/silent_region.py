@@ -1,11 +1,11 @@
-"""A whole region falls silent at once: the longest callback of its leader while it judges, and draws what follows.
+"""All agents of a region become silent at once: the longest callback of its leader until their work waits again.
 
     log with 5,000 nodes, four slots each ──▶ a server leads it, and no agent renews
-    ──▶ a period, and a second one, since they are many ──▶ all sessions end ──▶ all nodes are silent
-    ──▶ what a fifth of them held is unknown, then given up after the fence time, and waits to be placed again
+    ──▶ one period, and a second one, since they are many ──▶ all sessions end ──▶ all nodes are silent
+    ──▶ the slots of a fifth of them are unknown, then lost after the fence time, and wait to be placed again
 
 The server is the one that `holdfast server` runs, with every controller, on SQLite with every commit synced. It has no
-platform: to a region that is cut off nothing else would happen.
+platform: in a region that is cut off, nothing else would happen.
 """
 
 from __future__ import annotations
@@ -39,21 +39,23 @@ from holdfast.wiring.server_ports import machine_ports
 
 NODES, SMALL_NODES = 5_000, 250
 SLOTS_PER_NODE = 4
-#: So that a small region falls silent within seconds.
+#: Short times, so that a small region is silent within seconds.
 SHORT = replace(SETTINGS, session_lease=1_500, proof_interval=200, grace=100, kill_margin=100, fence_time=2_000)
 ROWS = ("limits.silence_stall_ms",)
-#: Longer than every wait of it: two periods of silence, the fence time, and the work.
+#: Longer than all waits together: two periods of silence, the fence time, and the work.
 WITHIN_SECONDS = 300.0
 LOOK_SECONDS = 0.5
 STALL_MS = 100
 
 
 async def measure_silence(folder: Path, rows_ms: float, *, small: bool = False) -> list[BenchResult]:
-    """From the judgement until the work of the first fifth waits again; the baseline is to store 10,000 rows."""
+    """Measure from the end of the sessions until the slots of the first fifth wait again. Baseline: storing 10,000
+    rows.
+    """
     settings = _settings(folder)
     await (_prepare(folder, SMALL_NODES, SHORT) if small else _prepare(folder, NODES, SETTINGS))
     async with AsyncExitStack() as stack:
-        stack.enter_context(quiet_logs(logging.ERROR))  # that agents are silent, and nobody answers, is meant so
+        stack.enter_context(quiet_logs(logging.ERROR))  # Silent agents and an absent platform are intended.
         server = await Server.open(settings, machine_ports(settings, SystemClock()), stack)
         asked = asyncio.Event()
         serving = asyncio.create_task(server.run(asked), name="server")
@@ -70,7 +72,7 @@ async def measure_silence(folder: Path, rows_ms: float, *, small: bool = False) 
 
 def _settings(folder: Path) -> ServerSettings:
     token = folder / "token"
-    new_token("bench", token)  # nobody knows it: there is no platform
+    new_token("bench", token)  # Unused: there is no platform.
     return ServerSettings(
         role="region", region="bench", data=str(folder), listen="127.0.0.1:0", name="bench", advertise="http://bench",
         platform=("http://127.0.0.1:9",), token_file=str(token),
@@ -78,7 +80,7 @@ def _settings(folder: Path) -> ServerSettings:
 
 
 async def _prepare(folder: Path, nodes: int, terms: Settings) -> None:
-    """The log of a region whose nodes all run something."""
+    """Write the log of a region whose nodes all have slots."""
     store = await SqliteStore.open(folder / "ledger")
     try:
         await prepared_region(store, nodes, SystemClock(), fill=_fill, settings=terms)
@@ -96,16 +98,16 @@ async def _until(serving: asyncio.Task[object], reached: Callable[[], bool]) -> 
     until = time.monotonic() + WITHIN_SECONDS
     while not reached():
         require(not serving.done(), "the server ended")
-        require(time.monotonic() < until, f"it is not so far after {WITHIN_SECONDS:g} s")
+        require(time.monotonic() < until, f"not reached within {WITHIN_SECONDS:g} s")
         await asyncio.sleep(LOOK_SECONDS)
 
 
 def _is_silent(state: RegionState) -> bool:
-    """Whether every node is known to be silent."""
+    """Return whether every node is silent."""
     return not state.session_of and all(node.health is not NodeHealth.READY for _, node in state.nodes.unordered())
 
 
 def _is_given_up(state: RegionState) -> bool:
-    """Whether what ran on the nodes that count as gone first waits to be placed again."""
+    """Return whether the slots of the nodes that are lost first wait to be placed again."""
     waiting = sum(slot.phase is Phase.PENDING for _, slot in state.slots.unordered())
     return waiting * 100 >= len(state.slots) * GONE_PERCENT

@@ -1,6 +1,6 @@
-"""Limits: what is the largest that may come in, how long it takes to leave, and how long it holds the leader's loop.
+"""Limits: the largest accepted sizes, the time to remove them, and how long they hold the leader's loop.
 
-Each part is a module of its own; the stalls of a loop are measured by `stalls`.
+Each part has its own module; stalls of a loop are measured by `fixtures.loop_stalls`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.bench.report import BenchReport, ReportBuilder, stores_per_second,
 
 
 def run(*, small: bool = False) -> BenchReport:
-    """All figures of limits. In the small form what takes long is not taken to its limit."""
+    """Measure all figures of limits. With `small`, long cases stay below their limit."""
     sheet = ReportBuilder()
     everything = (*silent_region.ROWS, *(row for case in TABLE for row in rows(case)), *exclusive_workload.ROWS)
     with sheet.part(*everything), temporary_folder() as name:

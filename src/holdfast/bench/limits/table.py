@@ -1,9 +1,9 @@
-"""Every limit that admission accepts: taken to the limit on a server's ledger, then ended.
+"""Every limit of admission: reached on a server's ledger, then ended.
 
-    founding records in the store ──▶ a ledger leads them ──▶ fill ──▶ the clock starts ──▶ end ──▶ it stops
+    first records in the store ──▶ a ledger leads ──▶ fill ──▶ the clock starts ──▶ end ──▶ the clock stops
 
-Printed for each: how long its end takes, and the longest callback of the leader's loop, from the first command that
-fills it to the last that ends it, in processor time. Who sends is on the same loop and sends a handful at a time.
+Figures per case: the time of its end, and the longest callback of the leader's loop in processor time, from the first
+command of `fill` to the last of `end`. The sender is on the same loop and sends a few commands at a time.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from holdfast.host.ports.clock import SystemClock
 from holdfast.host.ports.store import Head, StoredBatch, WriteOk
 from holdfast.stores.sqlite.store import SqliteStore
 
-#: Each has ended within so long, and no callback has held the loop for longer.
+#: Targets: the longest time of an end, and the longest callback.
 END_SECONDS = 60
 STALL_MS = 100
-#: By ledger: its code, and the records it begins with.
+#: Per ledger: its definition and its first records.
 FOUNDED: dict[str, tuple[LedgerDefinition[Any], Callable[[], Story]]] = {
     "platform": (PLATFORM, platform_cases.founded),
     "region": (REGION, region_cases.founded),
@@ -39,17 +39,17 @@ TABLE: tuple[LimitCase, ...] = (*platform_cases.CASES, *region_cases.CASES, *ser
 
 
 def rows(case: LimitCase) -> tuple[str, ...]:
-    """The names of its figures."""
+    """Return the names of a case's figures."""
     return (f"limits.{case.name}_end_s", f"limits.{case.name}_stall_ms") if case.is_timed else ()
 
 
 def reduced(case: LimitCase) -> LimitCase:
-    """The same with less of it, where it takes long."""
+    """Return the smaller form of a long case."""
     return case if case.less is None else case._replace(fill=case.less[0], end=case.less[1])
 
 
 async def measure_case(folder: Path, case: LimitCase, baseline_ms: float) -> list[BenchResult]:
-    """Its two figures; the baseline is how long it takes to store 10,000 rows."""
+    """Measure both figures of a case. Baseline: storing 10,000 rows."""
     if not case.is_timed:
         return []
     ended, stall_ms = await _measured(folder / case.name, case)
@@ -70,7 +70,7 @@ async def _measured(folder: Path, case: LimitCase) -> tuple[float, float]:
         tasks = [asyncio.create_task(ledger.run(), name="ledger")]
         try:
             while ledger.role is not Role.LEADING:
-                require(not tasks[0].done(), "the ledger ended before it led")
+                require(not tasks[0].done(), "the ledger ended before it became leader")
                 await asyncio.sleep(0.01)
             tasks.append(asyncio.create_task(_renew(ledger), name="heartbeats"))
             return await _taken(ledger, case)
@@ -83,7 +83,7 @@ async def _measured(folder: Path, case: LimitCase) -> tuple[float, float]:
 
 
 async def _taken(ledger: Ledger[Any], case: LimitCase) -> tuple[float, float]:
-    """How long its end took, and the longest callback of all of it."""
+    """Return the time of the end, and the longest callback of the case."""
     sender = CaseSender()
     with measure_stalls(asyncio.get_running_loop()) as stalls:
         for step in case.fill(ledger.durable.state):
@@ -102,12 +102,12 @@ async def _prepare(store: SqliteStore, definition: LedgerDefinition[Any], foundi
     for number, (raw, digest) in enumerate(memory.batches, 1):
         outcome = await store.append(head, StoredBatch(memory.state.info.log_id, number, digest, raw))
         if not isinstance(outcome, WriteOk):
-            raise Unmeasured(f"the store did not take it: {outcome}")
+            raise Unmeasured(f"the store did not accept the batch: {outcome}")
         head = outcome.head
 
 
 async def _send(ledger: Ledger[Any], sender: CaseSender, step: Step) -> None:
-    """Commit a step. What an actor says goes in its order: sequences are taken as they come."""
+    """Commit a step. Commands of one actor keep their order, because sequence numbers must arrive in order."""
     assert not isinstance(step, TimePasses), "a server's clock cannot be moved"
     at, state = ledger.clock.wall(), ledger.durable.state
     sent = [ledger.submit(sender.envelope(state, actor, command, at)) for actor, command in step]
@@ -117,7 +117,7 @@ async def _send(ledger: Ledger[Any], sender: CaseSender, step: Step) -> None:
 
 
 async def _renew(ledger: Ledger[Any]) -> None:
-    """Whoever has a session keeps it, as over a stream."""
+    """Renew all sessions, as streams would."""
     while True:
         for number, (uid, session) in enumerate(ledger.durable.state.sessions.items(), 1):
             if uid in ledger.durable.state.sessions:

@@ -1,11 +1,11 @@
 """The load processes that benchmarks start, each with its own `main`.
 
-Lives here: programs that run in another process than the server that is measured. Must not: judge a figure.
+Contents: programs that run in another process than the measured server. They never judge a figure.
 
 - `load_process`     starts such a process, and exchanges lines of JSON with it
 - `http_connection`  one HTTP connection with one request at a time
 - `api_load`         sends commands or watches, for `bench api`
-- `latency_load`     an even rate of other requests, for `schedule.latency_busy_p99`
+- `latency_load`     a constant rate of other requests, for `schedule.latency_busy_p99`
 - `agent_load`       many agents in one process, for `agent.sessions2000`
 - `node_load`        the nodes of every region, for `road.c1m_s`
 """

@@ -1,7 +1,7 @@
-"""The other end of `agent.sessions2000`: one process that is many agents, each as if it were alone on its machine.
+"""Load process of `agent.sessions2000`: many agents in one process, each as if alone on its machine.
 
-The agents are those of `holdfast agent`, with a driver that starts nothing. Each has its own connections: heartbeats of
-two agents never share one. They come one after the other, and their heartbeats stay apart.
+The agents are those of `holdfast agent`, with a driver that starts nothing. Each has its own connections, so two
+agents' heartbeats never share one. They start one after the other, so their heartbeats stay apart.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from holdfast.transports.http_transport import HttpTransport
 from holdfast.wiring.dev.simulated_nodes import CAPACITY, PORTS, simulated_agent
 from holdfast.wiring.process import raise_open_file_limit
 
-#: Between two that begin: their heartbeats are then spread over a lease.
+#: Pause between two starts, which spreads heartbeats over a lease.
 BETWEEN_SECONDS = 0.004
 
 
 class AgentFleet(Struct, frozen=True):
-    """So many agents at a server, with a token that stands for all of them."""
+    """Agents at a server, with one token for all of them."""
 
     server: str
     token: str
@@ -39,7 +39,7 @@ class AgentFleet(Struct, frozen=True):
 
 
 class FleetStats(Struct, frozen=True):
-    """What all agents have seen until then: heartbeats that were answered, streams that broke, sessions that ended."""
+    """Totals of all agents so far: answered heartbeats, broken streams, ended sessions."""
 
     when: float
     renewed: int
@@ -48,7 +48,7 @@ class FleetStats(Struct, frozen=True):
 
 
 class CountingTransport:
-    """An agent's transport, and what it has heard: heartbeats that were answered, and whether its stream has begun."""
+    """An agent's transport that counts answered heartbeats and observes the start of its stream."""
 
     def __init__(self, inner: HttpTransport) -> None:
         self._inner = inner
@@ -69,12 +69,12 @@ class CountingTransport:
         self._inner.serve(serving)
 
     async def close(self) -> None:
-        """Let go of its connections."""
+        """Close its connections."""
         await self._inner.close()
 
 
 async def run_fleet(crowd: AgentFleet) -> None:
-    """Be all of them; after each line that comes, say how they fare; end with the last."""
+    """Run all agents. After each input line, print their totals; end with the input."""
     metrics, clock = Metrics(), SystemClock()
     lines: list[CountingTransport] = []
     tasks: list[asyncio.Task[None]] = []
@@ -104,7 +104,7 @@ def _agent(crowd: AgentFleet, name: str, line: CountingTransport, clock: Clock, 
 
 
 def main() -> None:
-    """Be what the first line says."""
+    """Run the fleet of the first input line."""
     raise_open_file_limit()
     run_load(run_fleet(msgspec.json.decode(sys.stdin.readline(), type=AgentFleet)))
 

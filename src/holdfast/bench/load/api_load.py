@@ -1,7 +1,7 @@
-"""The other end of `bench api`: a process of its own that sends commands over HTTP, or watches.
+"""Load process of `bench api`: sends commands over HTTP, or watches.
 
-It is told what to do by one line of JSON on its standard input, says `ready` and then what it found, as lines of JSON.
-Times are of the machine's even clock, which both processes read.
+Its first input line, JSON, is its task. It prints `ready` and then its results, as lines of JSON. Times are of the
+machine's monotonic clock, which both processes read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.host.protocol.commands import ENVELOPES, MSGPACK, CommandOutcome, 
 
 
 class LoadTask(Struct, frozen=True):
-    """What to do: send the envelopes in a file over so many connections, or open so many watches."""
+    """The task: send the envelopes of a file over `connections`, or open `watches`."""
 
     server: str
     token: str
@@ -32,12 +32,12 @@ class LoadTask(Struct, frozen=True):
     connections: int = 32
     watches: int = 0
     path: str = ""
-    #: What every change that is measured says, before its number.
+    #: The text that precedes the number of each measured change.
     note: str = ""
 
 
 class SendResult(Struct, frozen=True):
-    """When it began, when it ended, and how many commands were accepted."""
+    """Start and end of the sending, and the number of accepted commands."""
 
     began: float
     ended: float
@@ -45,14 +45,14 @@ class SendResult(Struct, frozen=True):
 
 
 class ChangeSeen(Struct, frozen=True):
-    """Of one change: which it was, and when the last watcher had heard of it."""
+    """One change: its number, and when the last watcher received it."""
 
     number: int
     last: float
 
 
 async def send(task: LoadTask) -> None:
-    """Send every envelope, as fast as so many connections take them."""
+    """Send every envelope as fast as the connections allow."""
     bodies = iter(msgspec.msgpack.decode(Path(task.envelopes).read_bytes(), type=list[bytes]))
     opened = await open_connections(task.server, lambda: LoadSender(task, bodies), task.connections)
     senders = [sender for _, sender in opened]
@@ -83,7 +83,7 @@ class LoadSender(SingleRequestConnection):
             self.done.set_exception(exc or ConnectionError("the server closed the connection"))
 
     def go_on(self) -> None:
-        """Send the next request; after the last one, be done."""
+        """Send the next request; after the last one, finish."""
         body = next(self._bodies, None)
         if body is None:
             self.done.set_result(None)
@@ -106,9 +106,9 @@ def _must_land(head: bytes, body: bytes) -> None:
 
 
 class LoadWatcher(asyncio.Protocol):
-    """One watch over a plain socket: it looks for numbers in lines, so that what is measured is the server.
+    """One watch over a plain socket. It searches numbers in lines, so that the server dominates the measurement.
 
-    Counting lines is not enough: bookmarks come now and then, and others may change the object as well.
+    Counting lines is not enough: bookmarks arrive too, and other senders may change the object.
     """
 
     def __init__(self, task: LoadTask, count: WatchCount) -> None:
@@ -138,7 +138,7 @@ class LoadWatcher(asyncio.Protocol):
 
 
 class WatchCount:
-    """How many watchers are open, and how many have heard of each change."""
+    """Counts the open watches, and the watches that have received each change."""
 
     def __init__(self, watches: int) -> None:
         self._watches = watches
@@ -157,7 +157,7 @@ class WatchCount:
 
 
 async def watch(task: LoadTask) -> None:
-    """Open the watches, say so, and tell of each change when the last of them has heard."""
+    """Open the watches, print `ready`, and print each change when the last watch has received it."""
     count = WatchCount(task.watches)
     opened = await open_connections(task.server, lambda: LoadWatcher(task, count), task.watches)
     await count.all_open.wait()
@@ -168,7 +168,7 @@ async def watch(task: LoadTask) -> None:
 
 
 def main() -> None:
-    """Do what the first line says."""
+    """Run the task of the first input line."""
     task = msgspec.json.decode(sys.stdin.readline(), type=LoadTask)
     run_load(watch(task) if task.watches else send(task))
 

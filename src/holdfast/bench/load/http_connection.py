@@ -1,7 +1,6 @@
-"""A connection of the process at the other end: a plain socket with one request at a time, so that what is measured is
-the server.
+"""An HTTP connection of a load process: a plain socket with one request at a time.
 
-A client of ours costs more than the server does, and would share its cores.
+Holdfast's own client costs more than the server, and would use its cores.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
 
 
 class SingleRequestConnection(asyncio.Protocol):
-    """Says what it is asked to, and tells of each answer: its head and its body."""
+    """Sends requests, and passes on head and body of each answer."""
 
     _transport: asyncio.Transport
     _came = b""
@@ -26,13 +25,13 @@ class SingleRequestConnection(asyncio.Protocol):
         self.opened()
 
     def opened(self) -> None:
-        """It may be asked from now on."""
+        """Called when requests can be sent."""
 
     def answered(self, head: bytes, body: bytes) -> None:
-        """What came for the last request."""
+        """Called with the answer to the last request."""
 
     def send(self, request: bytes) -> None:
-        """Ask; the answer comes."""
+        """Send a request; `answered` is called with the answer."""
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
@@ -48,7 +47,7 @@ P = TypeVar("P", bound=asyncio.Protocol)
 
 
 async def open_connections(server: str, make: Callable[[], P], count: int) -> list[tuple[asyncio.Transport, P]]:
-    """So many connections to a server."""
+    """Open `count` connections to a server."""
     loop = asyncio.get_running_loop()
     host, _, port = server.removeprefix("http://").partition(":")
     return [await loop.create_connection(make, host, int(port)) for _ in range(count)]

@@ -1,8 +1,8 @@
-"""The other end of `schedule.latency_busy_p99`: one process that asks servers for other things, at an even pace.
+"""Load process of `schedule.latency_busy_p99`: sends other requests to the servers at a constant rate.
 
-It is told what to ask, and how often, by one line of JSON on its standard input; after the next line it begins, and
-after one more it says what it saw. Requests are spread over connections; one that is due while all of them wait is sent
-when the first is free, and counts as asked when it was due: what a server owes is not forgotten.
+Its first input line, JSON, is its task; it starts at the second line, and prints its counts at the third. Requests are
+spread over connections. A request that is due while all connections are busy is sent when the first one is free;
+delayed requests are not dropped.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from msgspec import Struct
 from holdfast.bench.load.http_connection import SingleRequestConnection, open_connections
 from holdfast.bench.load.load_process import run_load, write_line
 
-#: Where a question has this, its number is put: no two writes are alike.
+#: Replaced by the request's number, so that all writes differ.
 NUMBER = "NUMBER"
-#: To each server.
+#: Connections per server.
 CONNECTIONS = 8
 TICK_SECONDS = 0.01
 
 
 class LoadRequest(Struct, frozen=True):
-    """A server, and what it is asked by whom: a read, or with a body a write."""
+    """A request to a server with a token: a read, or with a body a write."""
 
     server: str
     path: str
@@ -35,7 +35,7 @@ class LoadRequest(Struct, frozen=True):
     body: str = ""
 
     def request(self, number: int) -> bytes:
-        """The bytes of it."""
+        """Return the request's bytes."""
         host = self.server.removeprefix("http://")
         head = f"{self.path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {self.token}\r\n"
         if not self.body:
@@ -46,15 +46,14 @@ class LoadRequest(Struct, frozen=True):
 
 
 class RequestMix(Struct, frozen=True):
-    """So many requests in a second: these questions, by turns."""
+    """The rate, and the requests that are sent in turn."""
 
     per_second: int
     questions: tuple[LoadRequest, ...]
 
 
 class RequestCounts(Struct, frozen=True):
-    """For how long requests were sent, how many of them were answered by the end, and how many were not as they should
-    be, with the first of those."""
+    """Duration of the sending, answered requests, failed requests, and the first failure."""
 
     seconds: float
     answered: int
@@ -63,22 +62,22 @@ class RequestCounts(Struct, frozen=True):
 
 
 class LoadTarget:
-    """Everything that one server is asked: what is due, and the connections that wait for nothing."""
+    """The requests that are due at one server, and its idle connections."""
 
     def __init__(self) -> None:
         self.due: deque[bytes] = deque()
-        #: The one that has waited longest is next: a server closes what is not used for a while.
+        #: Longest idle first: a server closes idle connections after a while.
         self.free: deque[LoadConnection] = deque()
         self.answered = self.failed = 0
         self.why = ""
 
     def ask(self, request: bytes) -> None:
-        """Send it as soon as there is a connection for it."""
+        """Send a request as soon as a connection is free."""
         self.due.append(request)
         self.go_on()
 
     def go_on(self) -> None:
-        """Send what is due, as far as there are connections."""
+        """Send due requests while connections are free."""
         while self.due and self.free:
             self.free.popleft().send(self.due.popleft())
 
@@ -106,7 +105,7 @@ class LoadConnection(SingleRequestConnection):
 
 
 async def send_requests(others: RequestMix) -> None:
-    """Ask at that pace until a line comes, and say what became of it."""
+    """Send requests at the rate until an input line arrives, and print the counts."""
     servers = {one.server: LoadTarget() for one in others.questions}
     for address, server in servers.items():
         await open_connections(address, partial(LoadConnection, server), CONNECTIONS)
@@ -126,7 +125,7 @@ async def send_requests(others: RequestMix) -> None:
 
 
 def main() -> None:
-    """Do what the first line says."""
+    """Run the task of the first input line."""
     run_load(send_requests(msgspec.json.decode(sys.stdin.readline(), type=RequestMix)))
 
 

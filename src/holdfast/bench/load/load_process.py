@@ -1,4 +1,4 @@
-"""The process at the other end of a benchmark: told what to do by a line of JSON, it answers in lines of JSON."""
+"""A load process of a benchmark: it receives its task as a line of JSON, and prints lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from msgspec import Struct
 
 from holdfast.bench.report import describe_error, require
 
-#: So long it may take to end by itself.
+#: Seconds in which it must end by itself.
 END_SECONDS = 10
-#: How the line begins that says why there will be no other.
-BROKEN = b'"the process at the other end: '
+#: First characters of the line that reports a failure.
+BROKEN = b'"the load process: '
 
 
 class LoadProcess:
-    """A module that runs as a process of its own. It says `ready`, and then what it found."""
+    """A module that runs as its own process. It prints `ready`, and then its results."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @classmethod
     async def start(cls, module: str, task: Struct) -> LoadProcess:
-        """Start it with its task, and wait until it is ready."""
+        """Start the process with its task, and wait until it is ready."""
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", module)
         other = cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe))
         other.tell(msgspec.json.encode(task))
         said = await other.hear()
-        require(said == b'"ready"', f"{module} said {said!r}, not that it is ready")
+        require(said == b'"ready"', f"{module} sent {said!r} instead of ready")
         return other
 
     @classmethod
     @asynccontextmanager
     async def running(cls, module: str, task: Struct) -> AsyncIterator[LoadProcess]:
-        """Start it with its task; it ends with what is done here, however that ends."""
+        """Run the process with its task within the block."""
         other = await cls.start(module, task)
         try:
             yield other
@@ -47,20 +47,20 @@ class LoadProcess:
             await other.end()
 
     def tell(self, line: bytes = b"go") -> None:
-        """One line for it."""
+        """Send one line to the process."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + b"\n")
 
     async def hear(self) -> bytes:
-        """Its next line."""
+        """Return the next line of the process."""
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
-        require(line, "the process at the other end is gone")
+        require(line, "the load process has ended")
         require(not line.startswith(BROKEN), line.decode().strip())
         return line.strip()
 
     async def end(self) -> None:
-        """Tell it nothing more, and wait for its end."""
+        """Close its input, and wait until it ends."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -72,7 +72,7 @@ class LoadProcess:
 
 
 def run_load(work: Coroutine[Any, Any, None]) -> None:
-    """Do what this process is there for. If that fails, the benchmark is told why."""
+    """Run the work of this process, and report a failure to the benchmark."""
     try:
         asyncio.run(work)
     except Exception as error:
@@ -80,6 +80,6 @@ def run_load(work: Coroutine[Any, Any, None]) -> None:
 
 
 def write_line(found: object) -> None:
-    """One line for the benchmark."""
+    """Print one line for the benchmark."""
     sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     sys.stdout.buffer.flush()

@@ -1,7 +1,7 @@
-"""The other end of `road.c1m_s`: one process that is the nodes of every region, and does nothing but keep them alive.
+"""Load process of `road.c1m_s`: the nodes of every region, which only stay connected.
 
-Each node is an agent of its own to its region: it opens a session, registers, and sends its heartbeats. What is bound
-to it is not read and nothing is started: what is measured ends where a replica is bound.
+Each node is its own agent for its region: it opens a session, registers, and sends heartbeats. It reads no bindings and
+starts nothing, because the measurement ends when a replica is bound.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from holdfast.host.protocol.session_client import SessionClient, SessionConfig
 from holdfast.transports.http_transport import HttpTransport
 
 ZONES = 3
-#: So many come at a time.
+#: Nodes that register at the same time.
 AT_ONCE = 20
 
 
 class NodeFleet(Struct, frozen=True):
-    """So many nodes in each region, at its server, with a token that stands for all of them."""
+    """Nodes of each region, their servers, and one token for all of them."""
 
     servers: dict[str, str]
     token: str
@@ -36,7 +36,7 @@ class NodeFleet(Struct, frozen=True):
 
 
 async def run_nodes(standing: NodeFleet) -> None:
-    """Be all of them, until the last line."""
+    """Run all nodes until the last input line."""
     clock = SystemClock()
     transport = HttpTransport(clock)
     await transport.start()
@@ -68,7 +68,7 @@ async def run_nodes(standing: NodeFleet) -> None:
 
 
 def main() -> None:
-    """Be what the first line says."""
+    """Run the nodes of the first input line."""
     run_load(run_nodes(msgspec.json.decode(sys.stdin.readline(), type=NodeFleet)))
 
 

@@ -1,6 +1,6 @@
 """Benchmarks of the scheduler: `holdfast bench schedule`.
 
-Lives here: figures of placements. Must not: build regions itself; `bench.fixtures` has them.
+Contents: figures of placements. Regions come from `bench.fixtures`.
 
 - `suite`    all figures; placement rates on a live region
 - `growth`   the cost of one placement as a region grows

@@ -1,9 +1,9 @@
-"""What one placement costs as a region grows: single slots of real shapes, among 1,000 nodes and among 50,000.
+"""The cost of one placement as a region grows: single slots of real shapes, among 1,000 nodes and among 50,000.
 
-Both regions are two thirds full, and what is placed takes its devices. Only choosing and deducting is measured, and
-only that depends on how many nodes there are: the ledger judges one node. Both choose by the same algorithm, the best
-of a stretch of rows that the seed chooses; 1,000 are one stretch, 50,000 are seven. What that costs in quality is the
-mean score of the chosen nodes, over that of the best of all: in both it has to be about as good.
+Both regions are two thirds full, and placed slots use devices. Only selecting and deducting is measured, because only
+that depends on the number of nodes: the ledger checks one node. Both use the same algorithm, the best row of a window
+chosen by the seed; 1,000 nodes are one window, 50,000 are seven. The quality is the mean score of the selected nodes
+relative to the best of all nodes; it must be similar in both regions.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from holdfast.core.scheduling.scheduler import Scheduler
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_in, select_nodes
 
 ROWS = ("schedule.growth", "schedule.growth_score")
-#: Nodes of the two regions, how many are placed in each, and how many of them at a time.
+#: Nodes of the two regions, placements in each, and placements per turn.
 WHOLE, SMALL = (1_000, 50_000, 600, 50), (20, 40, 20, 10)
-#: Every so many decisions the best of all nodes is looked for, too.
+#: One in this many decisions is compared with the best of all nodes.
 COMPARED = 5
-#: Of those for which some node had room so many are chosen one for, or the figure is none.
+#: Percent of the feasible requests that must be placed for the figure to count.
 CHOSEN_PERCENT = 95
 
 
 def measure_growth(asked: list[Template], real: list[NodeShape], *, small: bool = False) -> list[BenchResult]:
-    """How much more one placement costs, and what it loses: by turns, so that noise of the machine is in both."""
+    """Measure the increase of the cost and the loss of quality, in turns, so that noise of the machine affects both."""
     few, many, decisions, at_a_time = SMALL if small else WHOLE
     sides = [_Side(count, asked, real, decisions) for count in (few, many)]
     turns = [
@@ -54,7 +54,7 @@ def measure_growth(asked: list[Template], real: list[NodeShape], *, small: bool 
 
 
 class _Side:
-    """A region of so many nodes, and how good what was chosen is, over the best of all."""
+    """A region with `nodes` nodes, and the quality of its selections relative to the best of all nodes."""
 
     def __init__(self, nodes: int, asked: list[Template], real: list[NodeShape], decisions: int) -> None:
         scheduler = Scheduler(BUILT_IN)
@@ -64,16 +64,16 @@ class _Side:
         self._asks = [SlotAsk(str(number), chance.choice(asked), "acme", True) for number in range(decisions)]
         self._rules = profile_for(BUILT_IN, PolicyDocument())
         self.got = self.best = 0
-        #: For how many of those that are compared some node had room, and for how many of these one was chosen.
+        #: Compared requests that some node could hold, and those of them that were placed.
         self._fitting = self._chosen = 0
-        # Columns of labels are made when they are first asked for.
+        # Columns of labels are created at their first use.
         select_nodes(self._passing(0), 1)
 
     def _passing(self, number: int) -> PassContext:
         return PassContext(self._table, self._asks[number], self._rules, seed_of(number))
 
     def decide(self, numbers: range) -> float:
-        """Place these, one after another; how many in a second of a core."""
+        """Place these requests one after another; return placements per second of a core."""
         spent = 0.0
         for number in numbers:
             passing = self._passing(number)
@@ -90,13 +90,13 @@ class _Side:
         return len(numbers) / spent
 
     def must_have_chosen(self) -> None:
-        """Who chooses nothing is quick: almost all that fits somewhere was placed."""
-        require(self._fitting, "no node has room for anything that is asked for")
-        told = f"of {self._fitting} that fit somewhere {self._chosen} were placed"
+        """Require that almost all feasible requests were placed: selecting nothing is fast."""
+        require(self._fitting, "no node has free capacity for any request")
+        told = f"{self._chosen} of {self._fitting} feasible requests were placed"
         require(self._chosen * 100 >= self._fitting * CHOSEN_PERCENT, told)
 
     def _take(self, ask: SlotAsk, choice: NodeSelection) -> None:
-        """Count it as proposed, as a scheduler does."""
+        """Deduct the selection as a scheduler does for a proposal."""
         for row in choice.rows:
             devices, template = self._table.devices, ask.template
             if template.gpus:

@@ -1,13 +1,13 @@
-"""From creating a workload to hearing that it is bound, at the platform, between the processes of `holdfast dev`.
+"""From creating a workload to its `bound` status at the platform, between the processes of `holdfast dev`.
 
-One platform and three regions with declared nodes, each a server of its own, durable on SQLite. Workloads of one
-replica, for one region after the other, are created one by one: the next when the last is bound and a moment has
-passed. The way of each:
+One platform and three regions with declared nodes, each with its own server, durable on SQLite. Workloads of one
+replica, in one region after the other, are created one by one: the next after the last is bound and a short pause. The
+path of each:
 
     write ──▶ assignment ──▶ shipped ──▶ slot opened ──▶ placed ──▶ reported ──▶ status ──▶ watch
     platform  platform       region      region          region     platform     platform
 
-First nothing else happens; then one more process asks all four servers for something else, again and again.
+First nothing else happens; then another process sends other requests to all four servers.
 """
 
 from __future__ import annotations
@@ -28,19 +28,18 @@ from holdfast.wiring.dev.data_folder import REGIONS, node_name
 
 ROWS = ("schedule.latency_p99", "schedule.latency_busy_p99")
 LOAD_MODULE = "holdfast.bench.load.latency_load"
-#: Between two workloads, so that nothing of the last one is still under way.
+#: Pause between two workloads, so that the first has no work left in progress.
 PAUSE_SECONDS = 0.1
-#: One takes longer only if it is never bound.
+#: Time limit per workload.
 SECONDS_EACH = 30
-#: Of all other requests one in so many is a write, at the platform.
+#: One in this many other requests is a write, at the platform.
 WRITES = 25
-#: The part of the other requests that has to be answered in time, or nothing is said of how it is beside them.
+#: Share of the other requests that must be answered in time for the busy figure to count.
 LEAST = 0.95
 
 
 class LatencySize(NamedTuple):
-    """So many workloads after a few that do not count, on so many nodes in each region, and so many other requests in
-    a second."""
+    """Warm-up and measured workloads, nodes in each region, and other requests per second."""
 
     warm_up: int
     workloads: int
@@ -52,7 +51,7 @@ WHOLE, SMALL = LatencySize(20, 1_000, 24, 1_000), LatencySize(1, 3, 1, 40)
 
 
 async def measure_latency(sheet: ReportBuilder, folder: Path, *, small: bool = False) -> None:
-    """From before the write is sent until a watch tells that all replicas are bound; the baseline is the write."""
+    """Measure from before the write until a watch shows all replicas bound. Baseline: the write."""
     size = SMALL if small else WHOLE
     async with dev_clients(folder, nodes=size.nodes) as clients:
         with sheet.part("schedule.latency_p99"):
@@ -79,7 +78,7 @@ async def _measure(name: str, clients: BenchClients, size: LatencySize, prefix: 
 
 
 async def _times(clients: BenchClients, prefix: str, workloads: int) -> list[tuple[float, float]]:
-    """The milliseconds until each was bound, and until its write was answered."""
+    """Return for each workload the milliseconds until it was bound, and until its write was answered."""
     times: list[tuple[float, float]] = []
     async with watch_timers((clients.platform,), "workloads", _bound) as (watch,):
         for number in range(workloads):
@@ -94,7 +93,7 @@ async def _times(clients: BenchClients, prefix: str, workloads: int) -> list[tup
 
 
 def _bound(workload: Document) -> str:
-    """The name of a workload of which all replicas are bound; of any other nothing."""
+    """Return the name of a workload whose replicas are all bound; empty for all others."""
     return str(workload["metadata"]["name"]) if _count(workload) == workload["spec"]["replicas"] else ""
 
 
@@ -104,12 +103,12 @@ def _count(workload: Document) -> int:
 
 
 def _other(version: str) -> Document:
-    """A workload that others read and write: it has no replicas, and nothing follows from its change."""
+    """Return a workload for the other requests: without replicas, so that its changes have no consequences."""
     return workload("other", version, {"replicas": 0})
 
 
 def _others(clients: BenchClients, rate: int) -> RequestMix:
-    """What others ask: reads of every server by turns, and between them writes."""
+    """Return the other requests: reads of every server in turn, with a write now and then."""
     platform, *regions = clients.servers
     path = f"/v1/workloads/{TENANT}/other"
     reads = [LoadRequest(platform, path, clients.token)]

@@ -1,6 +1,6 @@
-"""A million slots: opened and placed, their decisions kept meanwhile, and looked up by the names of slots.
+"""A million slots: opened and placed, their decisions indexed meanwhile, and looked up by the names of slots.
 
-slots are opened ──▶ bound ──▶ the last one, durably ──▶ every decision kept ──▶ slots drawn from all, over HTTP
+slots are opened ──▶ bound ──▶ the last one, durably ──▶ every decision indexed ──▶ random slots looked up over HTTP
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SECRET = "b" * 43
 
 
 class MillionSize(NamedTuple):
-    """So many slots, of which so many are opened at a time, in workloads of so many; and so many are looked up."""
+    """Slots, slots opened at a time, slots per workload, and lookups."""
 
     slots: int
     at_once: int
@@ -56,7 +56,7 @@ WHOLE, SMALL = MillionSize(1_000_000, 10_000, 1_000, 200), MillionSize(2_000, 1_
 
 
 async def measure_million(folder: Path, nodes: int, *, small: bool = False) -> list[BenchResult]:
-    """Until all are bound, until all decisions are kept, and how long it takes to find that of one slot."""
+    """Measure the time until all are bound, until all decisions are indexed, and of a lookup by slot."""
     size = SMALL if small else WHOLE
     async with live_region(folder / "million", nodes) as yard:
         raw = sum(RawFile(folder / "raw").times(200_000, 100)) / 100
@@ -74,9 +74,9 @@ async def measure_million(folder: Path, nodes: int, *, small: bool = False) -> l
 
 
 async def _place(yard: LiveRegion, size: MillionSize) -> None:
-    """Open so many slots while a scheduler places them; until the last one is durably bound."""
+    """Open the slots while a scheduler places them, until the last one is durably bound."""
     if yard.ledger.leader is None:
-        raise Unmeasured("the ledger does not lead any more")
+        raise Unmeasured("the ledger is no longer leader")
     scheduler = asyncio.create_task(EmbeddedScheduler(yard.ledger, BUILT_IN).run(yard.ledger.leader))
     try:
         for _ in range(size.slots // size.at_once):
@@ -88,10 +88,10 @@ async def _place(yard: LiveRegion, size: MillionSize) -> None:
 
 
 async def _lookups(yard: LiveRegion, looked_up: int) -> list[BenchResult]:
-    """The decisions of slots drawn from all of them, each asked for by its name. The baseline is `whoami`."""
+    """Look up the decisions of random slots by name. Baseline: `whoami`."""
     slots, chance = [slot for _, slot in yard.state.slots.items()], Random(1)
     async with _served(yard) as client:
-        await client.whoami()  # what is needed to ask at all is there from now on
+        await client.whoami()  # Warm-up of the connection.
         plain = [(await _timed(client.whoami))[0] for _ in range(looked_up)]
         took = [await _look_up(yard, client, slot) for slot in chance.sample(slots, looked_up)]
     usual = statistics.median(plain)
@@ -102,7 +102,7 @@ async def _lookups(yard: LiveRegion, looked_up: int) -> list[BenchResult]:
 
 
 async def _look_up(yard: LiveRegion, client: AsyncClient, slot: Slot) -> float:
-    """The milliseconds until the decision for a slot is there, which must be the one by which it stands there."""
+    """Return the milliseconds of a lookup. It must find the decision that placed the slot on its node."""
     assignment, node = yard.state.assignments[slot.assignment], yard.state.nodes[slot.node]
     name = f"{assignment.workload_name}/{yard.state.region.name}/{slot.ordinal}"
     took, found = await _timed(lambda: client.decisions(slot=f"{assignment.tenant}/{name}"))
@@ -119,7 +119,7 @@ async def _timed(ask: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
 
 @asynccontextmanager
 async def _served(yard: LiveRegion) -> AsyncIterator[AsyncClient]:
-    """The API of the region on loopback, and an operator who asks it."""
+    """Serve the region's API on loopback, and yield an operator's client."""
     principal = Principal(meta=Meta(name=OPERATOR), spec=PrincipalSpec(rights=tuple(Permission)))
     spec = TokenSpec(principal=OPERATOR, hash=hash_secret(SECRET), expires=yard.ledger.clock.wall() + 10**9)
     await yard.ship(c.ShippedPrincipal(principal), c.ShippedToken(Token(meta=Meta(name="operator"), spec=spec)))

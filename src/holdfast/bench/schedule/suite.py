@@ -1,8 +1,8 @@
 """The scheduler of a region: one request of many slots, many of one, spread over zones, a million slots, many nodes.
 
-Everything durable on SQLite with every commit synced, every gate on, 5,000 nodes whose agents renew their sessions
-meanwhile. Slots wait before the time is taken, but for the million, whose slots are opened within it. How long one
-workload takes from its write at the platform is measured between processes.
+All is durable on SQLite with every commit synced, with every gate, and 5,000 nodes whose agents renew their sessions
+meanwhile. Slots are opened before the measurement, except for the million, which are opened within it. The latency from
+a write at the platform is measured between processes.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ RATES = ("schedule.group10k", "schedule.spread", "schedule.unlike")
 
 
 class ScheduleSize(NamedTuple):
-    """A region of so many nodes, and so many slots in each of so many rounds. Of shapes of the trace more than a few
-    rounds do not fit."""
+    """Nodes of the region, and slots in each round. Shapes of the trace fit for a few rounds only."""
 
     nodes: int
     slots: int
@@ -50,7 +49,7 @@ WHOLE, SMALL = ScheduleSize(5_000, 10_000, 5, 2), ScheduleSize(60, 200, 1, 1)
 
 
 def run(traces: Path, *, small: bool = False) -> BenchReport:
-    """All figures of the scheduler."""
+    """Measure all figures of the scheduler."""
     sheet, size = ReportBuilder(), SMALL if small else WHOLE
     with sheet.part(*RATES, "schedule.single10k", *million.ROWS, *latency.ROWS), temporary_folder() as folder:
         with sheet.part(*RATES):
@@ -68,7 +67,7 @@ def run(traces: Path, *, small: bool = False) -> BenchReport:
 
 
 def _trace(folder: Path, *, small: bool) -> tuple[list[NodeShape], list[Template]]:
-    """Nodes of a real cluster, and what its pods ask for; in the small form a few of our own."""
+    """Return nodes of a real cluster and the requests of its pods; with `small`, a few built-in ones."""
     if not small:
         return node_shapes(folder), workload_shapes(folder, REQUIRES, TOLERATES)
     own = [NodeShape(Resources(32_000, 131_072)), NodeShape(Resources(64_000, 262_144, 0, 2_000), (Device("T4"),) * 2)]
@@ -95,7 +94,7 @@ async def _rates(sheet: ReportBuilder, folder: Path, size: ScheduleSize) -> None
 
 
 def _unlike(turn: int, count: int) -> Wanted:
-    """Workloads of one slot each, no two of which ask for the same: each is a pass of its own."""
+    """Return workloads of one slot whose requests all differ, so that each needs its own pass."""
     found: Wanted = []
     for number in range(count):
         need = Resources(100 + number % 97, 128 + number % 89, 10 + number % 83)
@@ -105,7 +104,7 @@ def _unlike(turn: int, count: int) -> Wanted:
 
 
 async def _singles(folder: Path, size: ScheduleSize, real: list[NodeShape], asked: list[Template]) -> BenchResult:
-    """Workloads of one slot each, of shapes drawn from the list."""
+    """Measure workloads of one slot each, with random shapes from the list."""
     chance = Random(1)
     async with live_region(folder / "singles", size.nodes, real) as yard:
         rounds = [[(chance.choice(asked), 1) for _ in range(size.slots)] for _ in range(size.single_rounds)]
@@ -113,7 +112,7 @@ async def _singles(folder: Path, size: ScheduleSize, real: list[NodeShape], aske
 
 
 async def _rate(yard: LiveRegion, raw: RawFile, name: str, rounds: list[Wanted], least: float) -> BenchResult:
-    """Durably bound slots a second; the baseline is what a plain file takes in such batches."""
+    """Measure durably bound slots per second. Baseline: the rate of a plain file with such batches."""
     rates: list[tuple[float, float]] = []
     for wanted in rounds:
         await yard.open(wanted)

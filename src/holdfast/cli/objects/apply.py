@@ -19,7 +19,7 @@ from holdfast.cli.targets import object_label
 
 app = make_app()
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the server judge everything, and change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the server check everything, and change nothing.")]
 
 
 @command(app)
@@ -30,10 +30,10 @@ def apply(
     dry_run: DryRun = False,
     unchecked: UncheckedOption = False,
 ) -> int:
-    """Create or change objects from files; the same files twice change nothing.
+    """Create or change objects from files. Applying the same files again changes nothing.
 
-    What others refer to is sent first. A document that cannot be read stops all of them before anything is sent; one
-    that the server refuses stops only itself.
+    Objects that others refer to are sent first. A document that cannot be read stops the command before anything is
+    sent. A document that the server refuses does not stop the others.
     """
     context = resolve(options)
     sources = [with_tenant(source, context) for source in read_documents(filename, recursive=recursive)]
@@ -47,7 +47,7 @@ def apply(
 
 
 def _sent(client: ApiClient, sources: Sequence[SourceDocument], dry_run: bool) -> CliExitCode:
-    """Send them all; say of each what became of it."""
+    """Send the documents and print the result of each."""
     try:
         done, broken = client.batch([source.document for source in sources], dry_run=dry_run), None
     except Exception as error:
@@ -65,7 +65,9 @@ def _sent(client: ApiClient, sources: Sequence[SourceDocument], dry_run: bool) -
 
 
 def _warn(what: str, found: Mapping[str, Any]) -> None:
-    """Say at once what is known to be in vain or too late: it is taken, since nodes may come, and late may do."""
+    """Print a warning for a workload that is accepted but fits nowhere, or is too late: nodes may be added, or lateness
+    accepted.
+    """
     for condition in field_path.conditions_of(found):
         if condition.get("type") in ("Fits", "OnTime") and condition.get("status") == "false":
             print_note(f"warning: {what}: {conditions.format_condition(condition)}")
@@ -78,7 +80,7 @@ def _say(source: SourceDocument, one: Any, dry_run: bool) -> CliExitCode:
         _warn(what, one.object)
         if source.document["kind"] == "SchedulerPolicy" and one.outcome == "created" and not dry_run:
             revision = one.object["metadata"]["revision"]
-            print_note(f"{what}: {revision} is valid nowhere yet: `holdfast policy activate {revision} --region NAME`")
+            print_note(f"{what}: {revision} is not valid yet: `holdfast policy activate {revision} --region NAME`")
         return CliExitCode.DONE
     trouble = from_problem(problem_map(one.problem), what, source.where)
     print_error(trouble)

@@ -1,4 +1,4 @@
-"""`holdfast delete`: remove objects."""
+"""`holdfast delete`: delete objects."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Words = Annotated[
 ]
 Files = Annotated[
     list[str] | None,
-    typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="The objects of a file, a folder, or - for stdin."),
+    typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="The objects in a file, a folder, or stdin (-)."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before several objects are removed.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until they are gone.")]
-IgnoreNotFound = Annotated[bool, typer.Option("--ignore-not-found", help="What is not there is as it should be.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Delete several objects without confirmation.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the objects are deleted.")]
+IgnoreNotFound = Annotated[bool, typer.Option("--ignore-not-found", help="Missing objects are not an error.")]
 
 
 @command(app)
@@ -41,42 +41,42 @@ def delete(
     wait: Wait = False,
     ignore_not_found: IgnoreNotFound = False,
 ) -> int:
-    """Remove objects. A workload ends everywhere first; `--wait` waits for that."""
+    """Delete objects. A workload first stops in every region; `--wait` waits for that."""
     context = resolve(options)
     if bool(words) == bool(filename):
         raise usage_error("name objects, or files with -f", "`holdfast delete workload NAME`")
     if words:
         _, objects = resolve_objects(words, context)
         if not objects:
-            raise usage_error(f"which {words[0]}? give a name", f"`holdfast get {words[0]}` lists them")
+            raise usage_error(f"{words[0]}: a name is required", f"`holdfast get {words[0]}` lists them")
     else:
         from holdfast.cli.documents import read_documents, with_tenant
 
-        # The other way round: what refers to others goes before them.
+        # In reverse order of `apply`: objects that refer to others are deleted first.
         sources = [
             with_tenant(source, context) for source in reversed(read_documents(filename or [], recursive=recursive))
         ]
         metas = [(resolve_kind(source.document["kind"]), source.document["metadata"]) for source in sources]
         objects = [ObjectRef(kind, meta.get("tenant") or "", meta["name"]) for kind, meta in metas]
-    # Before anything is removed: a region that does not fit one of them is wrong usage, and nothing was sent.
+    # Before anything is deleted: an unsuitable --region is a usage error, and nothing was sent.
     meant = [(one, region_for(one.kind, context, options.region)) for one in objects]
     if not _agreed(objects, yes):
         return CliExitCode.REFUSED
     endings = [_removed(connect(options, context, region=region), one, ignore_not_found) for one, region in meant]
     for (one, region), ending in zip(meant, endings, strict=True):
-        if wait and ending is CliExitCode.DONE:  # what was refused does not end, however long one waits
+        if wait and ending is CliExitCode.DONE:  # A refused deletion would never end.
             _gone(connect(options, context, region=region), one, options)
     return max(endings)
 
 
 def _agreed(objects: Sequence[ObjectRef], yes: bool) -> bool:
-    """Several objects are removed only by somebody who has said so."""
+    """Return whether the deletion of several objects is confirmed."""
     if yes or len(objects) < 2:
         return True
     if not sys.stdin.isatty():
-        raise usage_error(f"{len(objects)} objects would be removed", "say so with --yes")
+        raise usage_error(f"{len(objects)} objects would be deleted", "confirm with --yes")
     print_note("\n".join(map(str, objects)))
-    return typer.confirm(f"remove these {len(objects)}?", err=True)
+    return typer.confirm(f"delete these {len(objects)}?", err=True)
 
 
 def _removed(client: ApiClient, one: ObjectRef, ignore_not_found: bool) -> CliExitCode:
@@ -97,4 +97,4 @@ def _gone(client: ApiClient, one: ObjectRef, options: GlobalOptions) -> None:
         client.wait_for(one.kind.plural, one.name, lambda found: found is None, options.timeout_ms, tenant=one.tenant)
     except Exception as error:
         raise to_cli_error(error, options.verbose, what=str(one)) from None
-    print_note(f"{one} is gone")
+    print_note(f"{one} was deleted")

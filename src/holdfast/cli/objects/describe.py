@@ -1,4 +1,4 @@
-"""`holdfast describe`: tell about one object; in the end its conditions, the reasons, and what to do next."""
+"""`holdfast describe`: one object in detail, with conditions, reasons and suggested next commands."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ app = make_app()
 
 @command(app)
 def describe(options: GlobalOptions, words: ObjectArgument) -> None:
-    """Tell about one object: what is wanted, what is, and what to do next."""
+    """Show one object in detail: spec, status, conditions and suggested next commands."""
     context = resolve(options)
     one = resolve_object(words, context)
-    client = connect(options, context, region=region_for(one.kind, context, options.region))
+    region = region_for(one.kind, context, options.region)
+    client = connect(options, context, region=region)
     try:
         found = client.get(one.kind.plural, one.name, tenant=one.tenant)
     except Exception as error:
@@ -31,7 +32,7 @@ def describe(options: GlobalOptions, words: ObjectArgument) -> None:
             printer.print_data(section)
     for title, lines in (*regional_status.status_sections(found.get("status") or {}), *_related(client, one)):
         printer.print_data(f"{printer.paint(title, 'bold')}\n{_indented(lines)}")
-    printer.print_data(_ending(found, one))
+    printer.print_data(_ending(found, one, region))
 
 
 def _head(kind: ResourceKind, found: Mapping[str, Any]) -> str:
@@ -53,14 +54,14 @@ def _head(kind: ResourceKind, found: Mapping[str, Any]) -> str:
     ]
     deletion = meta.get("deletion")
     if deletion:
-        rows.append(("Ending", f"since {deletion.get('at')}, asked for by {deletion.get('by')}"))
+        rows.append(("Deleting", f"since {deletion.get('at')}, requested by {deletion.get('by')}"))
         held = ", ".join(f"{one.get('name')} ({one.get('owner')})" for one in meta.get("finalizers") or ())
         rows.append(("Held by", held or "nothing"))
     return printer.pairs([("Kind", kind.name), *rows])
 
 
 def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The status without what comes later: what regions have told, and last its conditions."""
+    """Return the status without the parts that have their own sections."""
     later = ("conditions", *regional_status.PARTS)
     return {key: value for key, value in (found.get("status") or {}).items() if key not in later}
 
@@ -71,7 +72,7 @@ def _body(title: str, values: Any) -> str:
 
 
 def _tree(values: Mapping[str, Any], indent: str) -> Iterator[str]:
-    """Names and values, one line each; what is not set is left out."""
+    """Yield names and values, one per line, without empty ones."""
     there = {key: value for key, value in values.items() if value not in (None, "", [], {})}
     width = max((len(key) for key in there), default=0) + 2
     for key, value in there.items():
@@ -86,13 +87,13 @@ def _tree(values: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 
 def _related(client: ApiClient, one: ObjectRef) -> Iterator[regional_status.Section]:
-    """What belongs to it: for a workload, where it is. What cannot be told does not keep back the rest."""
+    """Yield related objects: the assignments of a workload. A failed request hides only this section."""
     if one.kind.name != "Workload":
         return
     try:
         listed = client.list("assignments", tenant=one.tenant).items
     except Exception as error:
-        print_note(f"its assignments are not shown: {to_cli_error(error)}")
+        print_note(f"its assignments are missing here: {to_cli_error(error)}")
         return
     columns = ("spec.region", "spec.purpose", "spec.stage", "status.replicas")
     mine = [found for found in listed if field_path.value_at(found, "spec.workload") == one.name]
@@ -101,34 +102,40 @@ def _related(client: ApiClient, one: ObjectRef) -> Iterator[regional_status.Sect
         yield "Assignments", printer.table(["REGION", "PURPOSE", "STAGE", "REPLICAS"], rows).splitlines()
 
 
-def _ending(found: Mapping[str, Any], one: ObjectRef) -> str:
-    """Conditions, what is wrong, and what to do next."""
+def _ending(found: Mapping[str, Any], one: ObjectRef, region: str) -> str:
+    """Return conditions, reasons and next commands."""
     said = field_path.conditions_of(found)
     table = conditions.condition_table(said)
-    text = [printer.paint("Conditions", "bold"), _indented(table) if table else "  none are reported"]
+    text = [printer.paint("Conditions", "bold"), _indented(table) if table else "  none reported"]
     bad = [f"  {conditions.format_condition(condition)}" for condition in said if conditions.is_bad(condition)]
     if bad:
         text += [printer.paint("Reasons", "bold"), *bad]
-    todo = [] if _is_ending(found) else conditions.condition_hints(said, one.kind.name.lower(), _typed(one), one.tenant)
+    todo = [] if _is_ending(found) else _condition_hints(said, one, region)
     todo = todo or _otherwise(found, one, bad)
     return "\n".join([*text, printer.paint("Next", "bold"), *(f"  {line}" for line in todo)])
 
 
+def _condition_hints(said: list[dict[str, Any]], one: ObjectRef, region: str) -> list[str]:
+    return conditions.condition_hints(said, one.kind.name.lower(), _typed(one), one.tenant, region)
+
+
 def _is_ending(found: Mapping[str, Any]) -> bool:
-    """Whether somebody has asked for the end of it."""
+    """Return whether the object is being deleted."""
     return bool((found.get("metadata") or {}).get("deletion"))
 
 
 def _otherwise(found: Mapping[str, Any], one: ObjectRef, bad: list[str]) -> list[str]:
     kind, name = one.kind.name.lower(), _typed(one)
     if _is_ending(found):
-        waits = f"it ends once nothing holds it: `holdfast wait {kind} {name} --for=delete`"
-        return [waits, "`holdfast repair list` shows whom that waits for, since when, and what can be done"]
-    return ["`holdfast audit` shows what was done lately" if bad else "nothing to do"]
+        waits = f"it is deleted once no finalizer holds it: `holdfast wait {kind} {name} --for=delete`"
+        return [waits, "`holdfast repair list` shows the owner, since when, and the next step"]
+    if one.kind.name == "Region" and (health := (found.get("status") or {}).get("health")) in conditions.BAD_HEALTH:
+        return _condition_hints([{"type": "Healthy", "status": "false", "reason": health}], one, one.name)
+    return ["`holdfast audit` shows recent commands" if bad else "no action needed"]
 
 
 def _typed(one: ObjectRef) -> str:
-    """The name as it is typed."""
+    """Return the name as the user types it."""
     return f"{one.tenant}/{one.name}" if one.tenant else one.name
 
 

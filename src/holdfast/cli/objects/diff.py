@@ -1,4 +1,4 @@
-"""`holdfast diff`: what apply would change. Ends as diff(1) does: 0 nothing, 1 something, 2 it could not be told."""
+"""`holdfast diff`: what apply would change. Exit codes as of diff(1): 0 no change, 1 changes, 2 error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.cli.targets import object_label
 app = make_app()
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
-#: What changes by itself, and says nothing about what the file says.
+#: Metadata that a file does not contain.
 _OWN = ("uid", "generation", "revision", "created", "createdBy", "finalizers", "deletion", "owner")
 
 
@@ -31,7 +31,7 @@ def diff(
     recursive: RecursiveOption = False,
     unchecked: UncheckedOption = False,
 ) -> int:
-    """Show what apply would change, as the server sees it. Exit code 0: nothing; 1: something; 2: it cannot be told."""
+    """Show what apply would change, as the server decides it. Exit code 0: no change; 1: changes; 2: error."""
     try:
         context = resolve(options)
         sources = [with_tenant(source, context) for source in read_documents(filename, recursive=recursive)]
@@ -76,7 +76,7 @@ def _present(client: ApiClient, source: SourceDocument) -> dict[str, Any] | None
 
 
 def _lines(document: Mapping[str, Any] | None) -> list[str]:
-    """What people wrote of an object, as YAML."""
+    """Return the part of an object that users write, as YAML."""
     if document is None:
         return []
     kept = {key: value for key, value in document.items() if key != "status"}

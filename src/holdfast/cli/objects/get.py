@@ -1,4 +1,4 @@
-"""`holdfast get`: list objects, show some by name, or watch them. What it does is in `listing`."""
+"""`holdfast get`: list objects, show them by name, or watch them. The work is in `listing`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,12 @@ Words = Annotated[
     list[str],
     typer.Argument(metavar="KIND [NAME]...", help="A kind and names, or KIND/NAME.", autocompletion=complete_words),
 ]
-Output = Annotated[ListFormat, typer.Option("--output", "-o", help="How to print.")]
-Selector = Annotated[
-    str, typer.Option("--selector", "-l", metavar="LABELS", help="Only with these labels: a=b,c!=d,e,!f.")
-]
+Output = Annotated[ListFormat, typer.Option("--output", "-o", help="Output format.")]
+Selector = Annotated[str, typer.Option("--selector", "-l", metavar="LABELS", help="Select by labels: a=b,c!=d,e,!f.")]
 AllTenants = Annotated[bool, typer.Option("--all-tenants", "-A", help="Objects of all tenants.")]
 SortBy = Annotated[str, typer.Option("--sort-by", metavar="PATH", help="Sort by a field, such as spec.replicas.")]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on printing what changes.")]
-Read = Annotated[
-    ReadOption, typer.Option("--read", help="any: whatever the server has; linear: nothing older than now.")
-]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print changes until interrupted.")]
+Read = Annotated[ReadOption, typer.Option("--read", help="any: possibly stale; linear: up to date.")]
 
 
 @command(app)
@@ -40,5 +36,5 @@ def get(
     watch: Watch = False,
     read: Read = ReadOption.ANY,
 ) -> int:
-    """List objects of a kind, or show some by name."""
+    """List objects of a kind, or show them by name."""
     return listing.get(options, GetQuery(words, output, selector, all_tenants, sort_by, watch, read))

@@ -1,5 +1,5 @@
-"""What `get` does: list objects, show some by name, or watch them. Defined apart from its options (`get`), so that it
-can be done without the library that reads them: see `main`.
+"""The work of `get`: list objects, show them by name, or watch them. Separate from its options (`get`), so that the
+fast path in `main` needs no typer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ReadOption(StrEnum):
 
 
 class GetQuery(NamedTuple):
-    """What `get` was asked for."""
+    """Arguments and options of `get`."""
 
     words: Sequence[str]
     output: ListFormat = ListFormat.TABLE
@@ -47,14 +47,14 @@ class GetQuery(NamedTuple):
 
 
 def get(options: GlobalOptions, asked: GetQuery) -> int:
-    """Print what was asked for."""
+    """Print the requested objects."""
     context = resolve(options)
     if asked.sort_by:
         field_path.path_steps(asked.sort_by)
     kind, names = resolve_objects(asked.words, context)
     tenant = "" if asked.all_tenants or not kind.tenanted else context.tenant
     if names and (asked.selector or asked.all_tenants):
-        raise usage_error("names, or --selector and --all-tenants: not both")
+        raise usage_error("use either names or --selector and --all-tenants")
     client = connect(options, context, region=region_for(kind, context, options.region))
     if asked.watch:
         wanted = {(one.tenant, one.name) for one in names}
@@ -83,7 +83,7 @@ def _where(tenant: str, selector: str) -> str:
 def _by_name(
     client: ApiClient, names: Sequence[ObjectRef], read: ReadOption
 ) -> tuple[list[dict[str, Any]], CliExitCode]:
-    """Those that are there; the others are told one by one."""
+    """Return the objects that exist; print an error for each other one."""
     found, ending = [], CliExitCode.DONE
     for one in names:
         try:
@@ -111,7 +111,7 @@ def _print(
         printer.print_data(printer.table(headings, rows))
 
 
-#: What `-o wide` shows besides.
+#: Additional columns of `-o wide`.
 WIDE_COLUMNS = (
     Column("LABELS", "metadata.labels", "map"),
     Column("GENERATION", "metadata.generation"),
@@ -132,7 +132,7 @@ def _rows(
 
 
 class WatchPrinter:
-    """Prints what is there, then every change as it comes."""
+    """Prints the current objects, then every change."""
 
     def __init__(
         self, client: ApiClient, kind: ResourceKind, wanted: set[tuple[str, str]], output: ListFormat, *, tenants: bool
@@ -141,7 +141,7 @@ class WatchPrinter:
         self._columns = printer.TextTable(())
 
     def run(self, tenant: str, selector: str) -> None:
-        """Until the user has seen enough."""
+        """Print until interrupted."""
         listed = self._client.list(self._kind.plural, tenant=tenant, selector=selector)
         there = [one for one in listed.items if self._means(one)]
         if self._output in (ListFormat.TABLE, ListFormat.WIDE):

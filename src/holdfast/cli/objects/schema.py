@@ -1,4 +1,4 @@
-"""`holdfast schema`: help for the fields of a kind, from its JSON Schema. No server is asked."""
+"""`holdfast schema`: the fields of a kind, from its JSON Schema. It sends no request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.cli.targets import resolve_kind
 
 app = make_app()
 
-What = Annotated[str, typer.Argument(metavar="[KIND[.FIELD...]]", help="Such as workload or workload.spec.template.")]
+What = Annotated[str, typer.Argument(metavar="[KIND[.FIELD...]]", help="For example workload.spec.template.")]
 
 
 @command(app)
@@ -46,14 +46,14 @@ def _writer(kind: Any) -> str:
 
 
 def _schema_of(name: str, path: str) -> dict[str, Any]:
-    """As the kind is written; of its status, which nobody writes, as it is shown."""
+    """Return the schema of the written form; for `status`, which no user writes, of the shown form."""
     from holdfast.api.resources.schemas import kind_schema
 
     return kind_schema(name, shown=path.split(".")[0] == "status")
 
 
 def _found(whole: dict[str, Any], path: str, kind: str) -> dict[str, Any]:
-    """The schema of one field."""
+    """Return the schema of one field."""
     here, walked = whole, kind
     for step in path.split(".") if path else ():
         here = _resolved(whole, here)
@@ -74,7 +74,7 @@ def _near(word: str, known: Mapping[str, Any]) -> str:
 
 
 def _resolved(whole: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """The part itself, where it is only a reference, or may be null."""
+    """Resolve references, and alternatives with null."""
     while True:
         if "$ref" in part:
             name = str(part["$ref"]).rpartition("/")[2]
@@ -89,7 +89,7 @@ def _resolved(whole: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields(whole: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """What is in it; of a list, what is in each of its items."""
+    """Return the fields of a part; for a list, those of its items."""
     part = _resolved(whole, part)
     if isinstance(part.get("items"), Mapping):
         return _fields(whole, part["items"])
@@ -144,7 +144,7 @@ def _type(whole: dict[str, Any], part: dict[str, Any]) -> str:
     return str(part.get("format") or named.get(str(kind), kind))
 
 
-#: Limits that only say how large a number can be at all.
+#: Limits of the number type itself, which are not shown.
 _ANY_NUMBER = (-(2**63), 2**63 - 1)
 
 
@@ -153,4 +153,4 @@ def _limits(part: Mapping[str, Any]) -> Iterator[str]:
         if key in part and part[key] not in _ANY_NUMBER:
             yield f"{words} {part[key]}"
     for one in part.get("examples") or ():
-        yield f"such as {printer.as_json(one, compact=True)}"
+        yield f"for example {printer.as_json(one, compact=True)}"

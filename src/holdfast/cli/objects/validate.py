@@ -1,4 +1,4 @@
-"""`holdfast validate`: check files without a server, by the code that the server runs."""
+"""`holdfast validate`: check files without a server, with the server's own code."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ app = make_app()
 
 @command(app)
 def validate(options: GlobalOptions, filename: FilesOption, recursive: RecursiveOption = False) -> None:
-    """Check files without a server: for editors, hooks and CI. What only a server knows, such as whether a tenant
-    exists, is not checked.
+    """Check files without a server: for editors, hooks and CI. Facts that only a server has, such as whether a tenant
+    exists, are not checked.
     """
     tenant = resolve(options).tenant
     sources = [_owned(source, tenant) for source in read_documents(filename, recursive=recursive)]
@@ -36,7 +36,9 @@ def validate(options: GlobalOptions, filename: FilesOption, recursive: Recursive
 
 
 def _owned(source: SourceDocument, tenant: str) -> SourceDocument:
-    """With the tenant that it would be applied with, if one is known here; that there is none is a fault to be told."""
+    """Return the document with the configured tenant, if it needs one. A missing tenant is reported as a problem of the
+    document.
+    """
     kind = find_kind(source.document["kind"])
     meta = source.document["metadata"]
     if kind is None or not kind.tenanted or meta.get("tenant") or not tenant:

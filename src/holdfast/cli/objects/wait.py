@@ -1,4 +1,4 @@
-"""`holdfast wait`: wait until an object is as it should be. For scripts and CI."""
+"""`holdfast wait`: wait for a condition, a value or a deletion. For scripts and CI."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ Predicate = Callable[[dict[str, Any] | None], bool]
 
 @command(app)
 def wait(options: GlobalOptions, words: ObjectArgument, wanted: For) -> None:
-    """Wait until an object is as it should be, for --timeout at most (30s).
+    """Wait for a condition, a value or a deletion of an object, at most for --timeout (30s).
 
-    `observed` waits until what was changed last has been looked at; a condition counts only from then on.
+    With `observed`, wait until the controllers have processed the latest change. A condition counts only for the latest
+    change.
     """
     context = resolve(options)
     holds = predicate(wanted)
@@ -45,19 +46,19 @@ def wait(options: GlobalOptions, words: ObjectArgument, wanted: For) -> None:
 
 
 def _late(error: Exception, what: str, wanted: str, options: GlobalOptions) -> CliError:
-    """It did not come about: say how it stands instead."""
+    """Return the error of a wait that timed out, with the object's conditions."""
     told = to_cli_error(error, options.verbose, what=what)
     if not hasattr(error, "last"):
         return told
     last = error.last
-    stands = [format_condition(one) for one in field_path.conditions_of(last)] if last else ["there is no such object"]
+    stands = [format_condition(one) for one in field_path.conditions_of(last)] if last else ["no such object"]
     kind, _, name = what.partition("/")
-    hint = f"`holdfast describe {kind} {name}` tells more; `--timeout 5m` waits longer"
+    hint = f"`holdfast describe {kind} {name}` shows details; `--timeout 5m` waits longer"
     return CliError(f"{what}: not {wanted} within {options.timeout_ms} ms", ending=told.ending, hint=hint, lines=stands)
 
 
 def predicate(wanted: str) -> Predicate:
-    """What is waited for, as a question to an object."""
+    """Return the predicate for the value of `--for`."""
     if wanted in ("delete", "deleted"):
         return lambda found: found is None
     if wanted in ("create", "created"):
@@ -87,7 +88,7 @@ def _observed(found: dict[str, Any]) -> bool:
 
 
 def _condition(found: dict[str, Any], kind: str, truth: str) -> bool:
-    """Whether it has the condition, about its newest generation: what is said about an older one is no answer."""
+    """Return whether the latest generation has the condition; one of an older generation does not count."""
     generation = int((found.get("metadata") or {}).get("generation", 0))
     for one in field_path.conditions_of(found):
         if str(one.get("type", "")).lower() == kind.lower():

@@ -1,4 +1,4 @@
-"""`holdfast audit`: who did what, when, and how it ended."""
+"""`holdfast audit`: who sent which command, when, and the outcome."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from holdfast.cli.output.printer import OutputFormat
 
 app = make_app()
 
-Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older: 1h, 2d, or 2026-11-15T17:00:00Z.")]
-Actor = Annotated[str, typer.Option("--actor", metavar="PRINCIPAL", help="Only what this principal did.")]
-Tag = Annotated[str, typer.Option("--command", metavar="TAG", help="Only these commands, such as declare-lost.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="No more than so many.")]
-#: How much of what was asked a table shows.
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older than 1h, 2d or 2026-11-15T17:00:00Z.")]
+Actor = Annotated[str, typer.Option("--actor", metavar="PRINCIPAL", help="Commands of this principal.")]
+Tag = Annotated[str, typer.Option("--command", metavar="TAG", help="Commands with this tag, such as declare-lost.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum.")]
+#: Characters of a command's content in a table.
 SHOWN = 60
 
 
@@ -33,14 +33,14 @@ def audit(
     limit: Limit = 100,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show what people did, newest first; of a region with --region."""
+    """Show the commands of principals, newest first; those of a region with --region."""
     context = resolve(options)
     client = connect(options, context, region=options.region)
     found = client.audit(since=parse_time_option(since, "--since"), actor=actor, command=tag, limit=limit)
     if printer.print_structured({"items": list(found)}, output):
         return
     if not found:
-        print_note("nothing found")
+        print_note("no commands found")
         return
     rows = [[*_entry(one), _what(one)] for one in found]
     printer.print_data(printer.table(["AT", "ACTOR", "COMMAND", "OUTCOME", "WHAT"], rows))
@@ -56,7 +56,7 @@ def _often(one: Mapping[str, Any]) -> bool:
 
 
 def _what(one: Mapping[str, Any]) -> str:
-    """What was asked, in few words; all of it is in JSON."""
+    """Return the object or content of a command in short; JSON has all of it."""
     body = one.get("body")
     if isinstance(body, Mapping):
         inner = next((value for value in body.values() if isinstance(value, Mapping) and "metadata" in value), body)
@@ -65,7 +65,7 @@ def _what(one: Mapping[str, Any]) -> str:
             words = (inner.get("kind", ""), meta.get("tenant", ""), meta.get("name", ""))
             return "/".join(str(word) for word in words if word)
         body = {key: value for key, value in body.items() if value not in (None, "", [], {})}
-    if body is None:  # a denial: of whom it was asked, and how often
+    if body is None:  # A denial: its tenant, and how often it occurred.
         said = [f"tenant {one['tenant']}" if one.get("tenant") else "", f"{one['count']} times" if _often(one) else ""]
         return ", ".join(filter(None, said)) or "-"
     text = printer.format_value(body)

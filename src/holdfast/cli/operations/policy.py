@@ -1,7 +1,7 @@
-"""`holdfast policy`: which revision of a scheduler policy is valid where, what was before, and what is taken back.
+"""`holdfast policy`: activate, inspect and roll back scheduler policies.
 
-`holdfast apply` publishes a revision, which is then valid nowhere. Exactly one is valid for each region and scope: what
-is activated takes the place of another, and what is rolled back names its successor.
+A revision that `holdfast apply` publishes is not valid yet. One revision is valid per region and scope: activation
+replaces it, and a rollback names its successor.
 """
 
 from __future__ import annotations
@@ -20,30 +20,32 @@ from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
 
-app = make_app("Say which scheduler policy is valid where, and take one back.", no_args_is_help=True)
+app = make_app("Activate, inspect and roll back scheduler policies.", no_args_is_help=True)
 
-#: What the server shows without a revision is the policy that is built in.
+#: The revision of the built-in policy, which the server shows without one.
 BUILT_IN = "0.0"
 
 
 class ActivationStage(StrEnum):
-    """As what a policy is activated."""
+    """Stages of an activation."""
 
     CANARY = "canary"
     ACTIVE = "active"
 
 
-Name = Annotated[str, typer.Argument(metavar="[NAME]", help="Of this policy only.")]
-Revision = Annotated[str, typer.Argument(metavar="REVISION|NAME", help="Such as 41.3; by a name, its newest.")]
-Taken = Annotated[str, typer.Argument(metavar="REVISION", help="Such as 41.3.")]
-Staged = Annotated[ActivationStage, typer.Option("--stage", help="Tried in some places, or in force.")]
-To = Annotated[str, typer.Option("--to", metavar="REVISION|NAME", help="What is valid in its place.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: it is kept in the log.")]
+Name = Annotated[str, typer.Argument(metavar="[NAME]", help="This policy only.")]
+Revision = Annotated[
+    str, typer.Argument(metavar="REVISION|NAME", help="For example 41.3; a name means its newest revision.")
+]
+Taken = Annotated[str, typer.Argument(metavar="REVISION", help="For example 41.3.")]
+Staged = Annotated[ActivationStage, typer.Option("--stage", help="A trial, or in force.")]
+To = Annotated[str, typer.Option("--to", metavar="REVISION|NAME", help="The revision that replaces it.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, recorded in the audit log.")]
 
 
 @command(app, without=("tenant", "region"))
 def history(options: GlobalOptions, name: Name = "", output: OutputOption = OutputFormat.TEXT) -> None:
-    """Show all revisions, newest first: how far each has come, who published it, and where it is valid."""
+    """Show all revisions, newest first. For each: stage, author, time, and where it is valid."""
     found = [one for one in _all(connect(options, resolve(options))) if not name or _name(one) == name]
     if printer.print_structured({"items": found}, output):
         return
@@ -59,11 +61,12 @@ def history(options: GlobalOptions, name: Name = "", output: OutputOption = Outp
 
 @command(app)
 def activate(options: GlobalOptions, revision: Revision, stage: Staged = ActivationStage.ACTIVE) -> None:
-    """Make a revision the valid one in the region that --region names: for --tenant, or for all who have none of their
-    own.
+    """Make a revision valid in the region of --region.
+
+    It is valid for --tenant, or for all tenants that have no own policy.
     """
     if not options.region:
-        raise usage_error("where is it to be valid?", "`--region NAME`")
+        raise usage_error("--region is required: where the policy becomes valid", "`--region NAME`")
     client = connect(options, resolve(options))
     where = _place(options.region, options.tenant)
     try:
@@ -77,15 +80,16 @@ def activate(options: GlobalOptions, revision: Revision, stage: Staged = Activat
 
 @command(app, without=("tenant", "region"))
 def rollback(options: GlobalOptions, revision: Taken, to: To = "", reason: Reason = "") -> None:
-    """Take a revision back for good. Wherever it is valid, what --to names is valid from then on: if it names none, the
-    revision of the same policy that was in force before, or the built-in policy.
+    """Roll a revision back for good. The revision of --to replaces it everywhere. Without --to, it is the previous
+    active revision of the same policy, or else the built-in policy.
     """
     if not revision[:1].isdigit():
         raise usage_error(
-            f"which revision of {revision}? it is taken back for good", f"`holdfast policy history {revision}`"
+            f"{revision}: a revision is required, because the rollback is final",
+            f"`holdfast policy history {revision}`",
         )
     if not reason.strip():
-        raise usage_error("why? it is kept in the log", "--reason TEXT")
+        raise usage_error("--reason is required (recorded in the audit log)", "--reason TEXT")
     client = connect(options, resolve(options))
     try:
         policy = client.get("policies", revision)
@@ -99,7 +103,7 @@ def rollback(options: GlobalOptions, revision: Taken, to: To = "", reason: Reaso
 
 
 def _before(policy: Mapping[str, Any], known: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What was in force before a revision: an earlier one of its policy, else what is built in."""
+    """Return the previous active revision of the same policy, else the built-in policy."""
     mine, found = _order(policy), list(known)
     for one in found:
         if _name(one) == _name(policy) and _order(one) < mine and _status(one, "stage") in list(ActivationStage):
@@ -112,7 +116,7 @@ def _all(client: ApiClient) -> list[dict[str, Any]]:
 
 
 def _order(policy: Mapping[str, Any]) -> tuple[int, ...]:
-    """Where a revision is in the log."""
+    """Return a revision's position in the log."""
     return tuple(int(part) for part in _revision(policy).split("."))
 
 

@@ -1,4 +1,4 @@
-"""`holdfast quota`: what each tenant was promised, what of it is lent and used where, and what cannot be kept."""
+"""`holdfast quota`: quota, grants and usage of each tenant, by region."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ app = make_app()
 
 Tenant = Annotated[
     str,
-    typer.Argument(metavar="[TENANT]", help="Of this tenant only.", autocompletion=complete_tenants),
+    typer.Argument(metavar="[TENANT]", help="This tenant only.", autocompletion=complete_tenants),
 ]
-#: What is told of a whole quota, by its heading.
+#: Columns of a quota: heading and field.
 AMOUNTS = {
     "HARD": "hard",
     "PROTECTED": "protected",
-    "ASKED": "asked",
+    "REQUESTED": "requested",
     "GRANTED": "granted",
     "CHARGED": "charged",
     "EFFECTIVE": "effective",
@@ -34,14 +34,14 @@ BUILT_IN = ("cpu", "memory", "disk", "gpu")
 
 @command(app, without=("region",))
 def quota(options: GlobalOptions, name: Tenant = "", output: OutputOption = OutputFormat.TEXT) -> None:
-    """Show how quotas stand: promised, lent, asked for and used, over all and in each region."""
+    """Show quota, grants and usage by tenant and region."""
     context = resolve(options)
     found = connect(options, context).quota(name or context.tenant)
     if printer.print_structured(found, output):
         return
     items = found.get("items") or ()
     if not items:
-        print_note("nothing found")
+        print_note("no quotas found")
     for number, one in enumerate(items):
         printer.print_data(
             ("\n" if number else "") + "\n".join([printer.paint(str(one.get("tenant")), "bold"), *_block(one)])
@@ -58,32 +58,32 @@ def _block(one: Mapping[str, Any]) -> list[str]:
         [name, *(printer.format_value((one.get(key) or {}).get(name, 0)) for key in AMOUNTS.values())]
         for name in _names(one)
     ]
-    lines = printer.table(["RESOURCE", *AMOUNTS], rows).splitlines() if rows else ["nothing"]
+    lines = printer.table(["RESOURCE", *AMOUNTS], rows).splitlines() if rows else ["no amounts"]
     percent = one.get("reclaimablePercent")
-    lines += [f"reclaimable: {percent} percent of what each region has"] if percent else []
+    lines += [f"reclaimable: {percent} percent of each region's capacity"] if percent else []
     return [f"  {line}" for line in (*lines, *_regions(one))]
 
 
 def _names(one: Mapping[str, Any]) -> list[str]:
-    """The resources that it says anything of."""
+    """Return the resources that a quota mentions."""
     said = {name for key in AMOUNTS.values() for name in one.get(key) or {}}
     return [*(name for name in BUILT_IN if name in said), *sorted(said - set(BUILT_IN))]
 
 
 def _regions(one: Mapping[str, Any]) -> list[str]:
-    headings = ["REGION", "HEALTH", "ASKED", "LENT", "SETTLED", "CHARGED", "ENDS IN", "TOLD"]
+    headings = ["REGION", "HEALTH", "REQUESTED", "GRANTED", "SETTLED", "CHARGED", "ENDS IN", "LAST REPORT"]
     rows = [
         [
             printer.format_value(part.get("region")),
             printer.format_value(part.get("health")),
-            *(printer.format_value(part.get(key)) for key in ("asked", "target", "settled", "charged")),
+            *(printer.format_value(part.get(key)) for key in ("requested", "target", "settled", "charged")),
             printer.format_until(part.get("ends")),
-            _told(part.get("toldMsAgo")),
+            _last_report(part.get("reportedMsAgo")),
         ]
         for part in one.get("regions") or ()
     ]
     return printer.table(headings, rows).splitlines() if rows else []
 
 
-def _told(ago: int | None) -> str:
+def _last_report(ago: int | None) -> str:
     return "never" if ago is None else f"{printer.format_span(ago / 1000)} ago"

@@ -1,9 +1,9 @@
-"""`holdfast region`: where a region is, and what a person says of one that does not answer.
+"""`holdfast region`: a region's address, and an operator's statements about a region that does not respond.
 
-Lost means: it may still run, and failover need not wait. Forgotten means: nothing runs there any more, so everything it
-held is free. The first is taken back by the region itself, when it is heard again; the second by nobody. Between them a
-person attests of single identities that they do not run there: they may be started elsewhere. And where somebody else
-spoke for a region, its log is believed on a person's word.
+Lost: the region may still run, but failover need not wait. The region ends this state itself when it reconnects.
+Forgotten: nothing runs there any more, so everything it held is released; this is final. Between the two, an operator
+can attest that single identities do not run there, so that they may start elsewhere. If another sender reported in a
+region's name, an operator can accept the region's log again.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from holdfast.cli.output import printer
 from holdfast.cli.targets import resolve_object
 
 app = make_app(
-    "Say where a region is, believe its log, declare it lost, attest what does not run there, or forget it.",
+    "Set a region's address; accept its log, declare it lost, attest stopped identities, or forget it.",
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Which region.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: it is kept in the log.")]
-Address = Annotated[str, typer.Argument(metavar="URL", help="Its servers: `https://HOST:PORT`.")]
-Destroyed = Annotated[bool, typer.Option("--destroyed", help="Attest that nothing runs there, and never will again.")]
-Whole = Annotated[bool, typer.Option("--whole", help="Attest that its log lacks nothing that was ever in it.")]
-Workload = Annotated[str, typer.Argument(metavar="WORKLOAD", help="Whose identities: `TENANT/NAME`.")]
-Ordinals = Annotated[list[int], typer.Argument(metavar="ORDINAL...", min=0, help="Which of them.")]
-Stopped = Annotated[bool, typer.Option("--stopped", help="Attest that these do not run there.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Region.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, recorded in the audit log.")]
+Address = Annotated[str, typer.Argument(metavar="URL", help="Address of its servers: `https://HOST:PORT`.")]
+Destroyed = Annotated[bool, typer.Option("--destroyed", help="Attest that nothing runs there, nor will again.")]
+Whole = Annotated[bool, typer.Option("--whole", help="Attest that its log is complete.")]
+Workload = Annotated[str, typer.Argument(metavar="WORKLOAD", help="The exclusive workload: `TENANT/NAME`.")]
+Ordinals = Annotated[list[int], typer.Argument(metavar="ORDINAL...", min=0, help="Ordinals.")]
+Stopped = Annotated[bool, typer.Option("--stopped", help="Attest that they do not run there.")]
 
 
 @command(app, "set-address", without=("tenant", "region"))
 def set_address(options: GlobalOptions, name: Name, address: Address) -> None:
-    """Say where the platform reaches a region. What the region itself reports is shown, and nothing is sent there."""
+    """Set the address at which the platform reaches a region. Without it, the region reports to the platform, and the
+    platform sends nothing to it.
+    """
     before: list[str] = []
 
     def change(found: dict[str, Any]) -> dict[str, Any] | None:
@@ -48,61 +50,60 @@ def set_address(options: GlobalOptions, name: Name, address: Address) -> None:
         connect(options, resolve(options)).edit("regions", name, change)
     except Exception as error:
         raise to_cli_error(error, options.verbose, what=f"region/{name}") from None
-    printer.print_data(f"region/{name} {'unchanged' if before[-1] == address else f'is reached at {address}'}")
+    printer.print_data(f"region/{name} {'unchanged' if before[-1] == address else f'has the address {address}'}")
 
 
 @command(app, without=("tenant", "region"))
 def believe(options: GlobalOptions, name: Name, whole: Whole = False, reason: Reason = "") -> None:
-    """Let a region begin again at what its log shows, whatever was acknowledged in its name.
+    """Accept a region's own log again, whatever was acknowledged in its name.
 
-    For a region whose token was stolen: somebody said that its log is further than it is, and so it takes and tells
-    nothing. Revoke that token first.
+    For a region whose token was stolen: another sender reported a log position beyond its own, so the region accepts
+    and reports nothing. Revoke that token first.
     """
     if not whole:
-        said = f"region {name} is not believed without --whole: with it you attest that its store lacks nothing"
+        said = f"region {name}: --whole is required: it attests that the region's store is complete"
         lines = (
-            "were its store restored from a backup, what it gives out from now on was given out before",
-            "that of a region with such a store is to be forgotten, and begins a new log",
+            "a store restored from a backup would issue uids and revisions that are already in use",
+            "a region with such a store must be forgotten and start a new log",
         )
-        raise usage_error(said, f"if its store lost its end: `holdfast region forget {name}`", lines)
+        raise usage_error(said, f"if its store lost its last batches: `holdfast region forget {name}`", lines)
     _must_say_why(reason)
     _send(options, "believe-region", name, reason)
-    printer.print_data(f"region/{name} believed")
-    print_note("it joins again within seconds; `holdfast status` shows how far it is")
+    printer.print_data(f"region/{name} accepted")
+    print_note("it rejoins within seconds; `holdfast status` shows its progress")
 
 
 @command(app, without=("tenant", "region"))
 def forget(options: GlobalOptions, name: Name, destroyed: Destroyed = False, reason: Reason = "") -> None:
-    """Give a region up for good: what it held is released, and deletions that waited for it are complete.
+    """Retire a region for good. Everything it held is released, and deletions that waited for it complete.
 
-    It cannot be undone. Its log never speaks again; machines of that region may join only with a new one.
+    This cannot be undone. The platform never accepts its log again; machines of that region may join only with a new
+    one.
     """
     if not destroyed:
-        said = (
-            f"region {name} is not forgotten without --destroyed: with it you attest that nothing of it runs any more"
-        )
+        said = f"region {name}: --destroyed is required: it attests that nothing of the region runs any more"
         lines = (
-            "its rights, grants and finalizers are released at once, and what it ran may start elsewhere",
-            "were anything still running there, the same identity would run twice",
+            "its rights, grants and finalizers are released at once, and its replicas may start elsewhere",
+            "if anything still runs there, the same identity runs twice",
         )
         hint = f"if it may still run: `holdfast region declare-lost {name} --reason TEXT`"
         raise usage_error(said, hint, lines)
     _must_say_why(reason)
     _send(options, "retire-region", name, reason)
     printer.print_data(f"region/{name} forgotten")
-    print_note(f"it may join again as a new log only; `holdfast delete region {name}` removes its object")
+    print_note(f"it may rejoin only with a new log; `holdfast delete region {name}` removes its object")
 
 
 @command(app, "declare-lost", without=("tenant", "region"))
 def declare_lost(options: GlobalOptions, name: Name, reason: Reason = "") -> None:
-    """Say that a region is lost without waiting for its silence to last: failover may begin.
+    """Declare a region lost now, without waiting for its silence to last: failover may begin.
 
-    What it holds stays its own: it may still run. Once it is heard again it is healthy again.
+    The region keeps what it holds, because it may still run. It becomes healthy again when it reconnects.
     """
     _must_say_why(reason)
     _send(options, "declare-lost", name, reason)
     printer.print_data(f"region/{name} declared lost")
-    print_note("`holdfast repair list` shows what waits for it")
+    print_note("`holdfast get workloads -A` shows the affected workloads")
 
 
 @command(app, without=("region",))
@@ -114,21 +115,21 @@ def attest(
     stopped: Stopped = False,
     reason: Reason = "",
 ) -> None:
-    """Attest that identities of an exclusive workload do not run in a region: their rights are free at once.
+    """Attest that identities of an exclusive workload do not run in a region. Their rights are released at once.
 
-    For a region that is lost while it is known that these are down: its machines have no power, say. What else the
-    region holds stays its own.
+    For a lost region of which it is certain that these do not run, for example because its machines have no power. The
+    region keeps everything else that it holds.
     """
     context = resolve(options)
     one = resolve_object(("workload", workload), context)
     said = f"{' '.join(map(str, ordinals))} of {one}"
     if not stopped:
         lines = (
-            "their rights are free at once, and they may start elsewhere",
-            "were one of them still running there, the same identity would run twice",
+            "their rights are released at once, and they may start elsewhere",
+            "if one of them still runs there, the same identity runs twice",
         )
-        hint = f"`holdfast get replicas --region {name} --tenant {one.tenant}` shows what runs, where it answers"
-        raise usage_error(f"{said} in region {name}: nothing is attested without --stopped", hint, lines)
+        hint = f"`holdfast get replicas --region {name} --tenant {one.tenant}` shows what runs, if the region responds"
+        raise usage_error(f"{said} in region {name}: --stopped is required to attest", hint, lines)
     _must_say_why(reason)
     client = connect(options, context)
     try:
@@ -138,12 +139,12 @@ def attest(
             printer.print_data(f"{one}/{ordinal} attested not to run in region {name}")
     except Exception as error:
         raise to_cli_error(error, options.verbose, what=str(one)) from None
-    print_note(f"`holdfast describe workload {one.tenant}/{one.name}` shows where it goes")
+    print_note(f"`holdfast describe workload {one.tenant}/{one.name}` shows where it is assigned")
 
 
 def _must_say_why(reason: str) -> None:
     if not reason.strip():
-        raise usage_error("why? it is kept in the log", "--reason TEXT")
+        raise usage_error("--reason is required (recorded in the audit log)", "--reason TEXT")
 
 
 def _send(options: GlobalOptions, tag: str, name: str, reason: str) -> None:

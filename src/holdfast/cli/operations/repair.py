@@ -1,4 +1,4 @@
-"""`holdfast repair`: what hangs, whose turn it is, and what to do next."""
+"""`holdfast repair`: stuck operations, their owner and the next step."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
 
-app = make_app("Show what waits to be ended or put right.", no_args_is_help=True)
+app = make_app("List stuck operations, their owner and the next step.", no_args_is_help=True)
 
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="No more than so many.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="Maximum.")]
 
 
 @app.callback()
 def main() -> None:
-    """Show what waits to be ended or put right."""
+    """List stuck operations and breaches."""
 
 
 @command(app, "list")
 def list_repairs(options: GlobalOptions, limit: Limit = 100, output: OutputOption = OutputFormat.TEXT) -> None:
-    """List what waits to be ended or put right, the most urgent first; what a region knows of with --region.
+    """List stuck operations and breaches, most urgent first; those of a region with --region.
 
-    Deletions that a region has not released, broken promises, rights of lost regions, grants that were not
-    acknowledged; in a region, replicas that do not end.
+    On the platform: deletions that a region has not released, breaches, rights of lost regions, unacknowledged grants.
+    In a region: breaches, and replicas that do not stop.
     """
     context = resolve(options)
     found = connect(options, context, region=options.region).repairs(tenant=options.tenant, limit=limit)
@@ -37,7 +37,7 @@ def list_repairs(options: GlobalOptions, limit: Limit = 100, output: OutputOptio
         return
     items = found.get("items") or []
     if not items:
-        print_note("nothing waits")
+        print_note("no stuck operations")
         return
     rows = [[*_row(one), printer.format_value(one.get("waitsFor"))] for one in items]
     printer.print_data(printer.table(["WHAT", "WHICH", "OWNER", "SINCE", "DEADLINE", "", "WAITS FOR"], rows))
@@ -46,7 +46,7 @@ def list_repairs(options: GlobalOptions, limit: Limit = 100, output: OutputOptio
         printer.print_data("\n".join([printer.paint("Next", "bold"), *(f"  {line}" for line in todo)]))
     left = int((found.get("metadata") or {}).get("total") or 0) - len(items)
     if left > 0:
-        print_note(f"and {left} more; `--limit` shows more of them")
+        print_note(f"and {left} more: raise `--limit`")
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:

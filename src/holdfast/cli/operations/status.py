@@ -1,6 +1,4 @@
-"""`holdfast status`: one screen. Who leads, what is degraded now or not safe, which overrides are in force, and how old
-the platform's view of each region is: nothing here pretends to be newer than it is.
-"""
+"""`holdfast status`: leader, degraded parts, overrides in force, and the last contact with each region."""
 
 from __future__ import annotations
 
@@ -16,13 +14,13 @@ from holdfast.cli.output.printer import OutputFormat
 
 app = make_app()
 
-#: A view older than this is marked.
+#: A contact older than this is marked as stale.
 OLD_MS = 10_000
 
 
 @command(app)
 def status(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -> None:
-    """Show who leads, what is degraded now, overrides in force, and how old the view of each region is."""
+    """Show the leader, what is degraded, overrides in force, and the last contact with each region."""
     context = resolve(options)
     found = connect(options, context, region=options.region).status()
     if printer.print_structured(found, output):
@@ -44,16 +42,16 @@ def _head(found: Mapping[str, Any]) -> str:
     rows = [
         ("Ledger", printer.format_value(found.get("ledger"))),
         ("Server", f"{printer.format_value(found.get('server'))} ({printer.format_value(found.get('role'))})"),
-        ("Leader", found.get("leader") or printer.paint("not known", "red")),
+        ("Leader", found.get("leader") or printer.paint("unknown", "red")),
         ("Term", printer.format_value(found.get("term"))),
-        ("Proven", f"{_span(age)} ago" if age is not None else printer.paint("never", "red")),
+        ("Leadership", f"proven {_span(age)} ago" if age is not None else printer.paint("never proven", "red")),
         ("Version", printer.format_value(found.get("version"))),
     ]
     return printer.pairs([row for row in rows if row[1] != "-"])
 
 
 def _degraded(found: Mapping[str, Any]) -> list[str]:
-    """What does not work as it should. That nothing is wrong is said, too."""
+    """Return what is degraded, or that nothing is."""
     said = [printer.paint(str(one), "red") for one in found.get("degraded") or ()]
     said += [
         printer.paint(conditions.format_condition(one), "red")
@@ -61,15 +59,15 @@ def _degraded(found: Mapping[str, Any]) -> list[str]:
         if conditions.is_bad(one) and str(found.get("role")) == "leading"
     ]
     said += [
-        printer.paint(f"region {one['name']} was {_heard(one)}", "yellow")
+        printer.paint(f"region {one['name']}: last contact {_last_contact(one)}", "yellow")
         for one in found.get("regions") or ()
-        if _is_old(one) and one.get("health") == "healthy"
+        if _is_stale(one) and one.get("health") == "healthy"
     ]
     return said or [printer.paint("nothing", "green")]
 
 
 def _overrides(found: Mapping[str, Any]) -> list[str]:
-    """Those in force, with owner, reason and end; nothing is said where we may not see them."""
+    """Return the overrides in force with owner, reason and end; nothing if the caller may not see them."""
     if "overrides" not in found:
         return []
     rows = []
@@ -82,13 +80,13 @@ def _overrides(found: Mapping[str, Any]) -> list[str]:
 
 
 def _regions(found: Mapping[str, Any]) -> list[str]:
-    """How old the platform's view of each is; in a region, how long ago it heard the platform."""
+    """Return each region's last contact; in a region, that of the platform."""
     rows = [
         [
             printer.format_value(one.get("name")),
             printer.format_value(one.get("health")),
-            _heard(one),
-            "old" if _is_old(one) else "",
+            _last_contact(one),
+            "stale" if _is_stale(one) else "",
         ]
         for one in found.get("regions") or ()
     ]
@@ -97,26 +95,26 @@ def _regions(found: Mapping[str, Any]) -> list[str]:
         rows.append(
             [
                 "platform",
-                printer.format_value(platform.get("trouble")),
-                _heard(platform),
-                "old" if _is_old(platform) else "",
+                printer.format_value(platform.get("degradedReason")),
+                _last_contact(platform),
+                "stale" if _is_stale(platform) else "",
             ]
         )
-    return printer.table(["OF", "HEALTH", "AGE", ""], rows).splitlines() if rows else []
+    return printer.table(["PEER", "HEALTH", "LAST CONTACT", ""], rows).splitlines() if rows else []
 
 
-def _heard(one: Mapping[str, Any]) -> str:
-    ago = one.get("heardMsAgo")
-    return "never heard" if ago is None else f"heard {_span(ago)} ago"
+def _last_contact(one: Mapping[str, Any]) -> str:
+    ago = one.get("lastContactMsAgo")
+    return "never" if ago is None else f"{_span(ago)} ago"
 
 
-def _is_old(one: Mapping[str, Any]) -> bool:
-    ago = one.get("heardMsAgo")
+def _is_stale(one: Mapping[str, Any]) -> bool:
+    ago = one.get("lastContactMsAgo")
     return ago is None or ago > OLD_MS
 
 
 def _lanes(found: Mapping[str, Any]) -> list[str]:
-    """Only those in which something waits."""
+    """Return the lanes with waiting commands."""
     return [f"{one.get('lane')}: {one['waiting']} wait" for one in found.get("lanes") or () if one.get("waiting")]
 
 

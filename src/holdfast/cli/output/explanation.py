@@ -1,4 +1,4 @@
-"""What `explain` says of a workload and of a slot: the nearest fit first, then everything else that is known."""
+"""The text of `explain` for a workload and for a slot: the nearest fit first, then all other facts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 from holdfast.cli.output import conditions, field_path, printer, reasons
 
 Document = Mapping[str, Any]
-#: So many candidates and reasons of rejection are shown.
+#: Number of candidates and of rejection codes shown.
 BEST, REJECTED = 5, 8
 
 
 def explain_workload(
     name: str, found: Document | None, queued: Sequence[Document], decided: Sequence[Document]
 ) -> list[str]:
-    """A workload: how far it is, what waits and why, and what was decided lately."""
+    """Explain a workload: its progress, waiting requests with reasons, and recent decisions."""
     lines = [printer.paint(f"workload {name}", "bold"), *(_standing(found) if found is not None else [_gone(decided)])]
     for one in queued:
         lines += ["", *_waiting(one)]
     if decided:
-        lines += ["", printer.paint("Decided lately", "bold"), *(f"  {_brief(one)}" for one in decided)]
+        lines += ["", printer.paint("Recent decisions", "bold"), *(f"  {_brief(one)}" for one in decided)]
     return lines
 
 
@@ -28,21 +28,21 @@ def _standing(found: Document) -> Iterator[str]:
     spec, status = found.get("spec") or {}, found.get("status") or {}
     over = [key for key in ("succeeded", "failed") if status.get(key)]
     counts = ", ".join(f"{status.get(key) or 0} {key}" for key in ("bound", "ready", "serving", *over))
-    yield f"  {spec.get('replicas')} replicas wanted: {counts}"
+    yield f"  {spec.get('replicas')} replicas requested: {counts}"
     deletion = (found.get("metadata") or {}).get("deletion")
     if deletion:
-        yield f"  it is being deleted since {deletion.get('at')}"
+        yield f"  being deleted since {deletion.get('at')}"
     for condition in field_path.conditions_of(found):
         if conditions.is_bad(condition):
             yield f"  {conditions.format_condition(condition)}"
 
 
 def _gone(decided: Sequence[Document]) -> str:
-    return "  there is no such workload now" + ("; this is what was decided for it" if decided else "")
+    return "  the workload does not exist now" + ("; decisions about it:" if decided else "")
 
 
 def _waiting(one: Document) -> Iterator[str]:
-    """A request that waits: nearest fit, reasons, since when, who can act, what would change it."""
+    """Describe a waiting request: nearest fit, reasons, age, who can act, what resolves it."""
     region, tenant, code = (str(one.get(key) or "") for key in ("region", "tenant", "reason"))
     title = "Will never fit" if one.get("never") else "Not yet examined" if not one.get("reasons") else "Waiting"
     yield printer.paint(
@@ -53,14 +53,14 @@ def _waiting(one: Document) -> Iterator[str]:
     if near:
         yield f"  {near}"
     if said:
-        yield "  reasons, by how many nodes or replicas each keeps out:"
+        yield "  reasons, with the number of nodes or replicas that each excludes:"
         yield from reasons.reason_tree(said, "    ")
     cure = reasons.remedy(code, region, tenant)
     rows = [
-        ("who can act", cure.who),
-        ("what would change it", cure.what),
-        ("place in the queue", f"{one.get('position')}, class {one.get('priorityClass')}"),
-        ("looked at", f"{one.get('attempts')} times" if one.get("attempts") else "never"),
+        ("resolved by", cure.who),
+        ("remedy", cure.what),
+        ("queue position", f"{one.get('position')}, class {one.get('priorityClass')}"),
+        ("scheduling attempts", str(one.get("attempts") or 0)),
     ]
     if one.get("deadline"):
         rows.append(("deadline", f"in {printer.format_until(one['deadline'])}"))
@@ -68,16 +68,16 @@ def _waiting(one: Document) -> Iterator[str]:
 
 
 def explain_slot(name: str, replica: Document | None, decided: Document | None) -> list[str]:
-    """A slot: where it is, and why it went there."""
+    """Explain a slot: where it is, and why it was placed there."""
     lines = [printer.paint(f"slot {name}", "bold"), *_phase(replica)]
     if decided is None:
-        return [*lines, "", "  no decision about it is kept"]
+        return [*lines, "", "  no decision about it is stored"]
     return [*lines, "", *explain_decision(decided)]
 
 
 def _phase(replica: Document | None) -> Iterator[str]:
     if replica is None:
-        yield "  there is no such slot now"
+        yield "  the slot does not exist now"
         return
     status = replica.get("status") or {}
     node = f" on {status['node']}" if status.get("node") else ""
@@ -86,17 +86,17 @@ def _phase(replica: Document | None) -> Iterator[str]:
 
 
 def explain_decision(one: Document) -> Iterator[str]:
-    """All that is kept of one decision."""
+    """Describe one decision in full."""
     went: Document = next(iter(one.get("placements") or ()), {})
     title = f"Decided at {one.get('at')}: {one.get('outcome')}" + (f", on {went['node']}" if went else "")
     yield printer.paint(title, "bold")
     rows = [
         ("for", f"{workloads_of(one)}, {one.get('placed')} placed in this decision"),
-        ("scheduler", f"{one.get('scheduler')}, by what was so at batch {_batch(one)}, under {_policy(one)}"),
+        ("scheduler", f"{one.get('scheduler')}, view at batch {_batch(one)}, {_policy(one)}"),
         ("queued", _queued(one)),
         ("nodes examined", printer.format_value(one.get("examined"))),
         ("revision", printer.format_value(one.get("revision"))),
-        ("quota seen", "; ".join(map(_quota, one.get("quota") or ())) or "-"),
+        ("quota", "; ".join(map(_quota, one.get("quota") or ())) or "-"),
         ("next", printer.format_value(one.get("nextOwner"))),
     ]
     yield printer.pairs([row for row in rows if row[1] not in ("", "-")], "  ")
@@ -119,7 +119,7 @@ def _batch(one: Document) -> str:
 
 def _policy(one: Document) -> str:
     revision = str(one.get("policy"))
-    return "the policy that is built in" if revision == "0.0" else f"policy {revision}"
+    return "the built-in policy" if revision == "0.0" else f"policy {revision}"
 
 
 def _queued(one: Document) -> str:
@@ -132,7 +132,7 @@ def _queued(one: Document) -> str:
 
 def _quota(one: Document) -> str:
     charged, target = printer.format_value(one.get("charged")), printer.format_value(one.get("target"))
-    return f"{one.get('account')} was charged {charged} of {target}"
+    return f"{one.get('account')} charged {charged} of {target}"
 
 
 def _kept(one: Document) -> str:
@@ -144,7 +144,7 @@ def _candidates(one: Document, chosen: str) -> list[str]:
     found = (one.get("candidates") or ())[:BEST]
     if not found:
         count = int(one.get("candidateCount") or 0)
-        return [f"{count} were compared; which they were is told to those who see all tenants"] if count else []
+        return [f"{count} were compared; only principals that see all tenants can list them"] if count else []
     rows = [
         ["*" if best.get("node") == chosen else "", printer.format_value(best.get("node")),
          printer.format_value(best.get("score")),
@@ -162,7 +162,7 @@ def _brief(one: Document) -> str:
 
 
 def workloads_of(one: Mapping[str, Any]) -> str:
-    """Whom a decision is about, in few words."""
+    """Return the workloads of a decision, at most three by name."""
     named = [str(request.get("workload")) for request in one.get("requests") or ()]
     more = int(one.get("requestCount") or 0) - len(named)
     few = ",".join(named[:3])

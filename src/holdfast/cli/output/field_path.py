@@ -1,4 +1,4 @@
-"""Paths into a document, as people type them: `spec.replicas`, `{.status.ready}`, `metadata.labels['a/b']`,
+"""Paths into a document, as users type them: `spec.replicas`, `{.status.ready}`, `metadata.labels['a/b']`,
 `status.conditions[Ready].status`, `spec.taints[0].key`.
 """
 
@@ -14,7 +14,7 @@ _STEP = r"\.?([A-Za-z0-9_/-]+)|\[\s*(?:'([^']*)'|\"([^\"]*)\"|([^\]'\"]+))\s*\]"
 
 
 def path_steps(path: str) -> list[str]:
-    """The parts of a path."""
+    """Return the steps of a path."""
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1]
@@ -23,14 +23,14 @@ def path_steps(path: str) -> list[str]:
     while place < len(text):
         match = step.match(text, place)
         if match is None:
-            raise usage_error(f"{path!r} is no path", "such as spec.replicas or status.conditions[Ready].status")
+            raise usage_error(f"{path!r} is not a path", "for example spec.replicas or status.conditions[Ready].status")
         found.append(next(part for part in match.groups() if part is not None))
         place = match.end()
     return found
 
 
 def value_at(document: Any, path: str) -> Any:
-    """What is there, or None. In a list of conditions, `[Ready]` is the one of that type."""
+    """Return the value at a path, or None. In a list of conditions, `[Ready]` selects the one of that type."""
     here = document
     for step in path_steps(path):
         here = _step(here, step)
@@ -56,7 +56,7 @@ def _names(item: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def conditions_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The conditions of an object, wherever its kind keeps them."""
+    """Return the conditions of an object, wherever its kind has them."""
     found = (document.get("status") or {}).get("conditions") or []
     if isinstance(found, Mapping):
         found = found.get("conditions") or []
@@ -64,7 +64,7 @@ def conditions_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def sort_key(value: Any) -> tuple[int, float, str]:
-    """How values of one path sort: what is missing last, numbers by size, quantities and times by what they mean."""
+    """Return a sort key for values of one path: numbers and quantities by size, then texts, missing values last."""
     if value is None:
         return (3, 0.0, "")
     if isinstance(value, bool | int | float):

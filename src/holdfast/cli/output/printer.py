@@ -1,5 +1,7 @@
-"""How things are printed: tables for people, JSON and YAML for programs. Data goes to stdout, plain where stdout is no
-terminal. Tables are set with plain strings: a library for them takes longer to import than the whole answer may take.
+"""Printing: tables for users, JSON and YAML for programs. Data goes to stdout, without colours unless stdout is a
+terminal.
+
+Tables are built from plain strings, because importing a table library takes longer than a command may take.
 """
 
 from __future__ import annotations
@@ -15,22 +17,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import datetime
 
-#: So much of why something waits is shown in a table.
+#: Characters of a pending reason in a table.
 WHY_SHOWN = 100
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
-#: Our own colours, and what else would have a terminal do something: move, hide, set a title, answer.
+#: Our own colours (group 1), and every character that controls a terminal: move, hide, set a title, answer.
 _STEERING = re.compile(r"(\x1b\[(?:[0-2]|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def print_data(text: str) -> None:
-    """Print data: to a terminal without what would steer it, whoever wrote that; to programs as it is."""
+    """Print data. On a terminal, control characters are escaped, whatever their origin; a program gets the text
+    unchanged.
+    """
     sys.stdout.write(f"{escape_controls(text) if sys.stdout.isatty() else text}\n")
 
 
 def escape_controls(text: str) -> str:
-    """The text as a terminal can show it: what would steer it is written out. Lines, tabs and our colours stay."""
+    """Return the text with control characters escaped. Line ends, tabs and our colours stay."""
     return _STEERING.sub(lambda found: found[1] or _written_out(ord(found[0])), text)
 
 
@@ -39,17 +43,17 @@ def _written_out(code: int) -> str:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at stdout and wants colours."""
+    """Return whether stdout is a terminal that shows colours."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str, colour: str) -> str:
-    """The text in a colour, on a terminal."""
+    """Return the text in a colour if stdout is a terminal."""
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if is_terminal() else text
 
 
 def as_json(value: Any, *, compact: bool = False) -> str:
-    """JSON, in the order in which the server wrote it."""
+    """Return JSON in the server's field order."""
     import msgspec
 
     raw = msgspec.json.encode(value)
@@ -57,14 +61,14 @@ def as_json(value: Any, *, compact: bool = False) -> str:
 
 
 def as_yaml(value: Any) -> str:
-    """YAML: what it is and its name first, the rest in the order in which the server wrote it."""
+    """Return YAML: kind and name first, then the server's field order."""
     from holdfast.api.serialization.yaml_documents import dump_documents
 
     return dump_documents([value]).rstrip("\n")
 
 
 class TextTable:
-    """Rows under their headings. Later rows keep to the widths of the first ones, so that a watch stays readable."""
+    """Rows under headings. Later rows use the widths of the first ones, so that a watch stays readable."""
 
     def __init__(self, headings: Sequence[str], rows: Iterable[Sequence[str]] = ()) -> None:
         self.rows = [list(row) for row in rows]
@@ -72,22 +76,22 @@ class TextTable:
         self._widths = [max(map(len, column)) for column in zip(self.headings, *self.rows, strict=True)]
 
     def line(self, row: Sequence[str]) -> str:
-        """One row."""
+        """Format one row."""
         padded = [cell.ljust(width) for cell, width in zip(row, self._widths, strict=True)]
         return "  ".join(padded).rstrip()
 
     def lines(self) -> list[str]:
-        """The headings and all rows."""
+        """Return the headings and all rows."""
         return [paint(self.line(self.headings), "bold"), *map(self.line, self.rows)]
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A whole table."""
+    """Return a complete table."""
     return "\n".join(TextTable(headings, rows).lines())
 
 
 def format_value(value: Any) -> str:
-    """A value within a table."""
+    """Format a value for a table cell."""
     if value is None or value == "" or value == [] or value == {}:
         return "-"
     if isinstance(value, bool):
@@ -100,7 +104,7 @@ def format_value(value: Any) -> str:
 
 
 def format_cell(value: Any, hint: str) -> str:
-    """A value within a table, as the column wants it written."""
+    """Format a value for a table cell by the column's hint."""
     if hint == "age":
         return format_age(value)
     if hint == "until":
@@ -115,7 +119,7 @@ def format_cell(value: Any, hint: str) -> str:
 
 
 def format_why(conditions: Sequence[Mapping[str, Any]]) -> str:
-    """Why replicas fail or have no node, in one line; empty when all are well."""
+    """Return in one line why replicas fail or are not placed; empty if none does."""
     bad = [one for kind in ("Healthy", "Placed") for one in conditions if one.get("type") == kind]
     found: Mapping[str, Any] = next((one for one in bad if one.get("status") not in (None, "true")), {})
     text = ": ".join(str(found[key]) for key in ("reason", "message") if found.get(key))
@@ -123,7 +127,7 @@ def format_why(conditions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def parse_instant(text: str) -> datetime | None:
-    """A time of the API, or None for what is none."""
+    """Parse a time of the API; None if it is none."""
     from datetime import datetime
 
     try:
@@ -133,7 +137,7 @@ def parse_instant(text: str) -> datetime | None:
 
 
 def format_age(text: Any, now: datetime | None = None) -> str:
-    """How long ago a time of the API was, roughly: `5s`, `3m`, `2h`, `4d`."""
+    """Format the age of a time of the API: `5s`, `3m`, `2h`, `4d`."""
     then = parse_instant(str(text)) if text else None
     if then is None:
         return "-"
@@ -141,7 +145,7 @@ def format_age(text: Any, now: datetime | None = None) -> str:
 
 
 def format_until(text: Any, now: datetime | None = None) -> str:
-    """How long it is until a time of the API: `5s`, `3m`, or `2h ago`."""
+    """Format the time until a time of the API: `5s`, `3m`, or `2h ago`."""
     then = parse_instant(str(text)) if text else None
     if then is None:
         return "-"
@@ -154,7 +158,7 @@ def _seconds(now: datetime | None) -> float:
 
 
 def format_span(seconds: float) -> str:
-    """A span of time in one or two digits and a unit."""
+    """Format a span of time as a number and a unit."""
     if seconds < 0:
         return f"in {format_span(-seconds)}"
     if seconds < 1:
@@ -166,12 +170,12 @@ def format_span(seconds: float) -> str:
 
 
 def flush() -> None:
-    """Show what was printed now: a watch may be silent for long."""
+    """Flush stdout: a watch may print nothing for long."""
     sys.stdout.flush()
 
 
 def instant_in(ms: int) -> str:
-    """The time that is so much later than now, as the API writes it."""
+    """Return the time `ms` from now, in the API's format."""
     from datetime import UTC, datetime
 
     then = datetime.fromtimestamp(int(time.time() * 1000 + ms) / 1000, UTC)
@@ -179,7 +183,7 @@ def instant_in(ms: int) -> str:
 
 
 class OutputFormat(StrEnum):
-    """How an answer is printed."""
+    """Output formats of a report."""
 
     TEXT = "text"
     JSON = "json"
@@ -187,7 +191,7 @@ class OutputFormat(StrEnum):
 
 
 def print_structured(value: Any, output: OutputFormat) -> bool:
-    """Print it for programs, if that is what was asked for."""
+    """Print the value as JSON or YAML; return False if text output was requested."""
     if output is OutputFormat.TEXT:
         return False
     print_data(as_json(value) if output is OutputFormat.JSON else as_yaml(value))
@@ -195,7 +199,7 @@ def print_structured(value: Any, output: OutputFormat) -> bool:
 
 
 def pairs(rows: Iterable[tuple[str, str]], indent: str = "") -> str:
-    """Names and what they are, one below the other."""
+    """Format pairs of a name and a value, one per line."""
     known = list(rows)
     width = max((len(name) for name, _ in known), default=0) + 2
     return "\n".join(f"{indent}{name.ljust(width)}{value}".rstrip() for name, value in known)

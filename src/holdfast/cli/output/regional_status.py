@@ -1,4 +1,4 @@
-"""What regions have told, as tables: where a workload stands in each region, and of a region what its nodes have."""
+"""Tables of what regions reported: a workload's counts in each region, and the nodes of a region."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from holdfast.cli.output import printer
 
 #: Parts of a status that are shown here and not with its other fields.
 PARTS = ("regions", "summary")
-#: So much of a template's digest tells the few templates of one workload apart.
+#: Characters of a template's digest, enough to distinguish the few templates of one workload.
 DIGEST_SHOWN = 12
 
 Section = tuple[str, list[str]]
 
 
 def status_sections(status: Mapping[str, Any]) -> Iterator[Section]:
-    """Titles and lines; nothing where nothing was told."""
+    """Yield titles and lines; none without reports."""
     regions = status.get("regions")
     if regions:
-        yield "Regions", _table(("REGION", "TEMPLATE", *map(str.upper, _COUNTS), "HEARD"), map(_region_row, regions))
+        yield (
+            "Regions",
+            _table(("REGION", "TEMPLATE", *map(str.upper, _COUNTS), "LAST REPORT"), map(_region_row, regions)),
+        )
     for title, told in (("Waiting", _waiting), ("Failing", _failing)):
         lines = [line for one in regions or () for line in told(one)]
         if lines:
@@ -39,7 +42,7 @@ def _region_row(one: Mapping[str, Any]) -> list[str]:
         printer.format_value(one.get("region")),
         printer.format_value(template),
         *counts,
-        printer.format_age(one.get("heard")),
+        printer.format_age(one.get("reportedAt")),
     ]
 
 
@@ -57,25 +60,25 @@ def _failing(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _summary(summary: Mapping[str, Any]) -> Iterator[Section]:
-    told = f"Nodes, as told {printer.format_age(summary.get('at'))} ago"
+    told = f"Nodes, as reported {printer.format_age(summary.get('at'))} ago"
     nodes = [
         [printer.format_value(one.get(key)) for key in ("pool", "labels", "count", "capacity", "free")]
         + [_pieces(one.get("largest")), _pieces(one.get("largestFree"))]
         for one in summary.get("nodes") or ()
     ]
     headings = ("POOL", "LABELS", "NODES", "CAPACITY", "FREE", "LARGEST", "LARGEST FREE")
-    yield told, _table(headings, nodes) if nodes else ["none take work"]
+    yield told, _table(headings, nodes) if nodes else ["none accept work"]
     uses = [[name, printer.format_value(charged)] for name, charged in (summary.get("uses") or {}).items()]
     if uses:
         yield "Charged", _table(("ACCOUNT", "AMOUNT"), uses)
-    troubles = [
+    issues = [
         [printer.format_value(one.get("kind")), printer.format_value(one.get("count")),
          printer.format_age(one.get("since")),
          printer.format_value(one.get("message"))]
-        for one in summary.get("troubles") or ()
+        for one in summary.get("issues") or ()
     ]  # fmt: skip
-    if troubles:
-        yield "Troubles", _table(("KIND", "COUNT", "SINCE", "MESSAGE"), troubles)
+    if issues:
+        yield "Issues", _table(("KIND", "COUNT", "SINCE", "MESSAGE"), issues)
 
 
 def _pieces(pieces: Sequence[Mapping[str, Any]] | None) -> str:

@@ -1,4 +1,4 @@
-"""What `holdfast sim` shows: one run, a swarm under way and at its end, recordings. `sim` has the verbs."""
+"""Output of `holdfast sim`: one run, a swarm's progress and result, recordings. The verbs are in `tools.sim`."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ from holdfast.sim.runs import swarm as swarms
 from holdfast.sim.runs.run import RunReport
 from holdfast.sim.runs.shrink import ShrinkResult
 
-#: How often a swarm says how far it is where nobody watches a bar.
+#: Seconds between progress lines of a swarm if stderr is no terminal.
 TELL_SECONDS = 5.0
 
 
 def terminal(*, err: bool = False) -> Console:
-    """Where data goes, or all else."""
-    # A table that is cut off says nothing: piped output has all the width it needs.
+    """Return a console for data, or for everything else (`err`)."""
+    # A truncated table is useless: piped output gets the full width.
     return Console(stderr=err, width=None if sys.stdout.isatty() else 120)
 
 
 def print_json(built: Any) -> None:
-    """Data for programs."""
+    """Print data for programs."""
     typer.echo(msgspec.json.format(msgspec.json.encode(built), indent=2).decode())
 
 
 def seconds(ms: int) -> str:
-    """A time in a run, as people read it."""
+    """Format a time within a run."""
     return f"{ms / 1000:,.1f} s"
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """A line as it is: whoever reads it decides how long lines are."""
+    """Print a line without wrapping it."""
     terminal(err=err).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def show(report: RunReport, took: float, *, timeline: bool) -> None:
-    """One run: verdicts, what is wrong, the six answers."""
+    """Print one run: verdicts, findings, the six answers."""
     verdicts = report.verdicts
     say(f"{report.scenario}, seed {report.seed}: safety {verdicts.safety}, liveness {verdicts.liveness}")
     speed = report.length / 1000 / took
     say(f"{seconds(report.length)} simulated in {took:.2f} s, {speed:,.0f} times as fast as real time")
-    settled = "did not settle" if report.unsettled else f"settled {seconds(report.settled)} after all was calm"
+    settled = "did not converge" if report.unsettled else f"converged {seconds(report.settled)} after the faults ended"
     say(f"{settled}; digest {report.digest}")
     for finding in report.findings:
-        say(f"broken: {finding.promise}: {finding.detail}")
+        say(f"violated: {finding.promise}: {finding.detail}")
     for left in report.unsettled:
-        say(f"not settled: {left}")
+        say(f"not converged: {left}")
     for lacking in report.lacking:
-        say(f"too little happened: {lacking}")
+        say(f"inconclusive: minimum not reached: {lacking}")
     for workload, ms in report.recovered.items():
         say(f"recovered: {workload} in {seconds(ms)}")
     for answer in report.answers.values():
@@ -68,7 +68,7 @@ def show(report: RunReport, took: float, *, timeline: bool) -> None:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[swarms.RunSummary], None]]:
-    """Tells of each run: on a bar where somebody watches, in a line now and then elsewhere."""
+    """Report each run: on a progress bar on a terminal, otherwise in a line every few seconds."""
     console = Console(stderr=True)
     began, told, done, simulated, failed = time.monotonic(), time.monotonic(), 0, 0, 0
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
@@ -93,7 +93,7 @@ def progress(total: int) -> Iterator[Callable[[swarms.RunSummary], None]]:
 
 
 def show_swarm(result: swarms.SwarmResult) -> None:
-    """A swarm at its end: verdicts by scenario, figures, failures, what never happened."""
+    """Print the result of a swarm: verdicts by scenario, figures, failures, missing coverage."""
     verdicts = ("held", "safety", "liveness", "inconclusive", "died")
     table = Table("scenario", "runs", *verdicts)
     for name, found in result.verdicts.items():
@@ -126,7 +126,7 @@ def _figures(result: swarms.SwarmResult) -> dict[str, float]:
 
 
 def swarm_as_json(result: swarms.SwarmResult) -> dict[str, Any]:
-    """The result as others read it."""
+    """Return the result for programs."""
     built: dict[str, Any] = msgspec.to_builtins(result)
     for failure in built["failures"]:
         del failure["counts"]
@@ -134,25 +134,25 @@ def swarm_as_json(result: swarms.SwarmResult) -> dict[str, Any]:
 
 
 def show_shrunk(report: RunReport, found: ShrinkResult, *, err: bool) -> None:
-    """What is left of a failing run."""
+    """Print the rest of a failing run."""
     had, has = len(report.plan.faults) + len(report.plan.acts), len(found.plan.faults) + len(found.plan.acts)
-    rest = "each of them matters" if found.finished else "time was up, and more may be left out"
+    rest = "all are necessary" if found.finished else "time limit reached; more may be removable"
     say(
-        f"{report.scenario}, seed {report.seed}: {found.fails} is broken with {has} of {had} faults and acts ({rest}); "
+        f"{report.scenario}, seed {report.seed}: {found.fails} fails with {has} of {had} faults and acts ({rest}); "
         f"this took {found.runs} runs",
         err=err,
     )
     for fault in found.plan.faults:
         say(f"{seconds(fault.at):>10}  {fault.what} {fault.where}, for {seconds(fault.lasts)}", err=err)
     for act in found.plan.acts:
-        say(f"{seconds(act.at):>10}  people: {act.kind}", err=err)
+        say(f"{seconds(act.at):>10}  user: {act.kind}", err=err)
 
 
 def show_same(recorded: Recording, said: str = "the same") -> None:
-    """A recording, by its digests."""
+    """Print a recording's digests."""
     made = recorded.run
     what = "" if made is None else f": seed {made.seed} of {made.scenario}, digest {made.digest}"
     typer.echo(said + what)
     for ledger in recorded.ledgers:
-        digest = ledger.state.hex() or "none, for it could not be folded to its end"
-        typer.echo(f"  {ledger.name}: {len(ledger.entries):,} batches, digest of the state {digest}")
+        digest = ledger.state.hex() or "none: the log could not be folded to its end"
+        typer.echo(f"  {ledger.name}: {len(ledger.entries):,} batches, state digest {digest}")

@@ -1,4 +1,4 @@
-"""`holdfast agent`: the agent of a node, which runs what is bound to it."""
+"""`holdfast agent`: the agent of a node, which runs the replicas bound to it."""
 
 from __future__ import annotations
 
@@ -26,58 +26,66 @@ from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.values.quantities import parse_cpu, parse_memory
 from holdfast.core.model.values.resources import Resources
 
-Node = Annotated[str, typer.Option("--node", metavar="NAME", help="The node's name: its agent speaks as agent/NAME.")]
-Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="Where it keeps what it needs to know.")]
-Pool = Annotated[str, typer.Option("--pool", metavar="P", help="The pool that the node is of.")]
-Zone = Annotated[str, typer.Option("--zone", metavar="Z", help="The zone that the node is in.")]
-Address = Annotated[str, typer.Option("--address", metavar="HOST", help="Where the ports of the node are reached.")]
-Label = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="A label of the node; several.")]
-Cpu = Annotated[str, typer.Option("--cpu", metavar="AMOUNT", help="Processors: 8, 500m. Default: what there is.")]
-Memory = Annotated[str, typer.Option("--memory", metavar="AMOUNT", help="Memory: 16Gi. Default: what there is.")]
-Disk = Annotated[str, typer.Option("--disk", metavar="AMOUNT", help="Disk: 100Gi. Default: what is free.")]
-Gpu = Annotated[
-    list[str] | None, typer.Option("--gpu", metavar="MODEL", help="One GPU of the node, by its model; several.")
+Node = Annotated[
+    str, typer.Option("--node", metavar="NAME", help="Name of the node; the agent's principal is agent/NAME.")
 ]
-Ports = Annotated[str, typer.Option("--ports", metavar="A-B", help="The ports that work may ask for.")]
+Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="Data folder of the agent.")]
+Pool = Annotated[str, typer.Option("--pool", metavar="P", help="Node pool.")]
+Zone = Annotated[str, typer.Option("--zone", metavar="Z", help="Zone of the node.")]
+Address = Annotated[
+    str, typer.Option("--address", metavar="HOST", help="Address at which the node's ports are reached.")
+]
+Label = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="Label of the node; may be repeated.")]
+Cpu = Annotated[str, typer.Option("--cpu", metavar="AMOUNT", help="Processors: 8, 500m. Default: all.")]
+Memory = Annotated[str, typer.Option("--memory", metavar="AMOUNT", help="Memory: 16Gi. Default: all.")]
+Disk = Annotated[str, typer.Option("--disk", metavar="AMOUNT", help="Disk: 100Gi. Default: free space.")]
+Gpu = Annotated[list[str] | None, typer.Option("--gpu", metavar="MODEL", help="Model of one GPU; may be repeated.")]
+Ports = Annotated[str, typer.Option("--ports", metavar="A-B", help="Ports for replicas.")]
 TenantUsers = Annotated[
-    str, typer.Option("--tenant-users", metavar="A-B", help="The numbers of tenants' users, if the agent is root.")
+    str, typer.Option("--tenant-users", metavar="A-B", help="User ids for tenants, if the agent is root.")
 ]
 TenantMap = Annotated[
     Path,
-    typer.Option("--tenant-map", metavar="FILE", help="Whose they are; the same file for all agents of a machine."),
+    typer.Option(
+        "--tenant-map", metavar="FILE", help="File that maps them to tenants; shared by all agents of a machine."
+    ),
 ]
 Allow = Annotated[
     list[str] | None,
-    typer.Option("--allow-user", metavar="TENANT=USER", help="Another user that the tenant may name; several."),
+    typer.Option("--allow-user", metavar="TENANT=USER", help="A user that the tenant may run as; may be repeated."),
 ]
 SecretFolder = Annotated[
     Path | None,
-    typer.Option("--secret-folder", metavar="DIR", help="DIR/TENANT holds a tenant's secrets.", show_default=False),
+    typer.Option(
+        "--secret-folder", metavar="DIR", help="Folder of secrets: DIR/TENANT for each tenant.", show_default=False
+    ),
 ]
 SecretVariable = Annotated[
     list[str] | None,
-    typer.Option("--secret-variable", metavar="TENANT=NAME", help="A variable of the agent's for a tenant; several."),
+    typer.Option(
+        "--secret-variable", metavar="TENANT=NAME", help="Pass a variable of the agent to a tenant; may be repeated."
+    ),
 ]
 Present = Annotated[
     Path | None,
-    typer.Option("--present", metavar="DIR", help="What lies ready here: the names in it.", show_default=False),
+    typer.Option(
+        "--present", metavar="DIR", help="Folder whose file names are the cached artifacts.", show_default=False
+    ),
 ]
 Environment = Annotated[
-    list[str] | None, typer.Option("--environment", metavar="K=V", help="A variable for all that runs here; several.")
+    list[str] | None, typer.Option("--environment", metavar="K=V", help="Variable for all replicas; may be repeated.")
 ]
 Tenant = Annotated[
-    str, typer.Option("--tenant", metavar="NAME", help="Take work of this tenant only.", show_default=False)
+    str, typer.Option("--tenant", metavar="NAME", help="Accept replicas of this tenant only.", show_default=False)
 ]
 ShareUser = Annotated[
     bool,
-    typer.Option("--share-user", help="Let tenants run as one user, where they cannot have their own: not apart."),
+    typer.Option("--share-user", help="Run all tenants as one user if not root: no isolation."),
 ]
-StopWork = Annotated[bool, typer.Option("--stop-work", help="When asked to stop, stop all that runs here, too.")]
-NoCgroups = Annotated[bool, typer.Option("--no-cgroups", help="Keep limits by looking, not by the kernel.")]
+StopWork = Annotated[bool, typer.Option("--stop-work", help="Stop all replicas when the agent stops.")]
+NoCgroups = Annotated[bool, typer.Option("--no-cgroups", help="Enforce limits by polling, without cgroups.")]
 
-NoNamespaces = Annotated[
-    bool, typer.Option("--no-namespaces", help="Let all that runs here see the node's processes and /tmp.")
-]
+NoNamespaces = Annotated[bool, typer.Option("--no-namespaces", help="Let replicas see the node's processes and /tmp.")]
 
 
 def agent(  # long: one line for each option
@@ -114,13 +122,13 @@ def agent(  # long: one line for each option
     log_form: Form = "text",
     listen: Listen = "",
 ) -> None:
-    """Run what is bound to a node.
+    """Run the agent of a node, which runs the replicas bound to it.
 
-    What it starts outlives it: stop it, start it again, and it goes on with what runs. A node has one agent: a second
-    one under the same name takes over, and the first one ends.
+    Replicas outlive their agent: after a restart the agent adopts them. A node has one agent: a second one with the
+    same name takes over, and the first one ends.
 
-    An agent that is not root runs all as its own user: it takes the work of one tenant at a time, that of `--tenant` or
-    the first that comes, unless `--share-user` says otherwise.
+    An agent without root runs all replicas as its own user. It accepts one tenant at a time: that of `--tenant` or the
+    first one, unless `--share-user` is set.
     """
     from holdfast.wiring.agent import AGENT, NodeOptions, invalid_node_options, run
     from holdfast.wiring.machine import MachineOptions
@@ -173,7 +181,7 @@ def _each(
 
 
 def _capacity(cpu: str, memory: str, disk: str, unreadable: list[str]) -> Resources:
-    """What was declared; 0 where nothing was."""
+    """Return the declared capacity; 0 where not declared."""
     amounts = []
     for name, text, read in (("cpu", cpu, parse_cpu), ("memory", memory, parse_memory), ("disk", disk, parse_memory)):
         try:

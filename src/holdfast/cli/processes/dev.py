@@ -18,14 +18,17 @@ from holdfast.wiring.config.private_files import write_private
 
 CONTEXT = "dev"
 
-Data = Annotated[str, typer.Option("--data", metavar="FOLDER", help="Where everything is kept.", show_default=False)]
+Data = Annotated[str, typer.Option("--data", metavar="FOLDER", help="Data folder.", show_default=False)]
 Port = Annotated[
-    int, typer.Option("--port", min=1, max=65_532, help="The platform's port; regions have the next three.")
+    int, typer.Option("--port", min=1, max=65_532, help="Port of the platform; regions use the next three.")
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Forget everything that was there, and begin anew.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Delete all data and start again.")]
 NoApply = Annotated[bool, typer.Option("--no-apply", help="Do not apply the example to a new platform.")]
 File = Annotated[
-    str, typer.Option("--filename", "-f", metavar="FILE", help="Apply this instead, each time.", show_default=False)
+    str,
+    typer.Option(
+        "--filename", "-f", metavar="FILE", help="Apply this file instead, at every start.", show_default=False
+    ),
 ]
 Agents = Annotated[
     int | None,
@@ -34,7 +37,7 @@ Agents = Annotated[
         metavar="COUNT",
         min=0,
         max=8,
-        help="How many nodes each region has, each with an agent; as many as at the last start, at first 4.",
+        help="Nodes of each region, each with an agent. Default: as at the last start, or 4.",
         show_default=False,
     ),
 ]
@@ -45,7 +48,7 @@ Nodes = Annotated[
         metavar="COUNT",
         min=0,
         max=1_000,
-        help="How many nodes each region has instead that run nothing; 0: agents again.",
+        help="Simulated nodes of each region instead of agents; 0: agents again.",
         show_default=False,
     ),
 ]
@@ -62,8 +65,8 @@ def dev(
 ) -> None:
     """Run a platform and three regions with their nodes on this machine, until Ctrl-C.
 
-    One process for each server and each node's agent; one that ends comes back. What agents run ends with them; the
-    next start goes on where the last one was. The context `dev` of the configuration leads there.
+    Each server and each node's agent is a process, which is restarted when it ends. Replicas end with the agents; the
+    next start continues from the stored state. The configuration gets a context `dev` for it.
     """
     from holdfast.wiring.config.sources import data_home
     from holdfast.wiring.dev.cluster import run
@@ -82,10 +85,10 @@ def dev(
 
 
 def keep_context(server: str, token_file: Path) -> str:
-    """Put the context `dev` into the configuration; what a command that uses it begins with.
+    """Write the context `dev` into the configuration, and return the command line that uses it.
 
-    It becomes the current one only where there is no other: nobody who works on production is to find that the next
-    command goes elsewhere, or the other way round.
+    It becomes current only if there is no current context, so that commands for production never go elsewhere, or the
+    reverse.
     """
     try:
         is_current = _kept(server, token_file)
@@ -96,7 +99,7 @@ def keep_context(server: str, token_file: Path) -> str:
 
 
 def _kept(server: str, token_file: Path) -> bool:
-    """Write the context; whether it is the current one. What people added to it, such as a tenant, stays."""
+    """Write the context and return whether it is current. Fields that users added, such as a tenant, stay."""
     path = Path(config_path(os.environ))
     kept = read_config(str(path))
     contexts = dict(kept.get("contexts") or {})
@@ -109,7 +112,7 @@ def _kept(server: str, token_file: Path) -> bool:
 
 
 def _program() -> str:
-    """How people can start this program from where they are."""
+    """Return how users can start this program from their folder."""
     if shutil.which("holdfast"):
         return "holdfast"
     return sys.argv[0] if sys.argv[0].endswith("/holdfast") else f"{sys.executable} -m holdfast.cli.main"

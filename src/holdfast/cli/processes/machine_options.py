@@ -1,4 +1,4 @@
-"""What every machine's process is told on the command line: a scheduler's, an agent's."""
+"""Options of the processes of machines: schedulers and agents."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 CANNOT_START = 1
 
 Server = Annotated[
-    list[str], typer.Option("--server", metavar="URL", help="A server of the region; several, one leads.")
+    list[str], typer.Option("--server", metavar="URL", help="Server of the region; repeat the option for all of them.")
 ]
 TokenFile = Annotated[
-    str, typer.Option("--token-file", metavar="FILE", help="The file with its token.", show_default=False)
+    str, typer.Option("--token-file", metavar="FILE", help="File with its bearer token.", show_default=False)
 ]
 Certificate = Annotated[
     str, typer.Option("--tls-certificate", metavar="FILE", help="Its certificate, PEM.", show_default=False)
 ]
 Key = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certificate's key, PEM.", show_default=False)]
 Trust = Annotated[
-    str, typer.Option("--tls-trust", metavar="FILE", help="Authorities that are trusted.", show_default=False)
+    str, typer.Option("--tls-trust", metavar="FILE", help="Trusted authorities, PEM.", show_default=False)
 ]
 Insecure = Annotated[
-    bool, typer.Option("--insecure", help="Ask, and tell its numbers, beyond this machine without TLS.")
+    bool, typer.Option("--insecure", help="Allow requests and metrics over plain http beyond this machine.")
 ]
 Listen = Annotated[
     str,
     typer.Option(
         "--listen",
         metavar="TEXT",
-        help="Where its numbers are told, at /metrics. Default: nowhere.",
+        help="Address that serves metrics at /metrics. Default: none.",
         show_default=False,
     ),
 ]
@@ -44,12 +44,12 @@ Form = Annotated[str, typer.Option("--log-form", metavar="TEXT", help=f"One of: 
 
 
 def parse_server_list(said: Iterable[str]) -> tuple[str, ...]:
-    """The servers that were named, one by one or in a list."""
+    """Return the servers, given one by one or in a list."""
     return tuple(url.rstrip("/") for one in said for url in one.replace(",", " ").split())
 
 
 def run_machine(options: MachineOptions, also_wrong: Iterable[str], run: Callable[[], int]) -> None:
-    """Run it, unless it cannot be meant so; and exit as it ends."""
+    """Run the process and exit with its code, unless its options are invalid."""
     from holdfast.wiring.machine import invalid_machine_options
     from holdfast.wiring.process import print_machine_status
 

@@ -1,4 +1,4 @@
-"""`holdfast scheduler`: a scheduler of a region, in a process of its own."""
+"""`holdfast scheduler`: a standalone scheduler of a region."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from holdfast.cli.processes.machine_options import (
     run_machine,
 )
 
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Its name: it speaks as scheduler/NAME.")]
+Name = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Name of the scheduler; its principal is scheduler/NAME.")
+]
 
 
 def scheduler(
@@ -36,9 +38,9 @@ def scheduler(
     log_form: Form = "text",
     listen: Listen = "",
 ) -> None:
-    """Schedule for a region, in a process of its own.
+    """Run a standalone scheduler of a region.
 
-    For regions whose servers run with `scheduler: none`. A name is for one scheduler: a second one under the same name
+    For regions whose servers run with `scheduler: none`. A name is for one scheduler: a second one with the same name
     takes over, and the first one ends.
     """
     from holdfast.wiring.machine import MachineOptions

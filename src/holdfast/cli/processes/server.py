@@ -1,5 +1,4 @@
-"""`holdfast server`: run one server. Its flags are the table of settings, nothing else
-(`wiring/config/server_settings.py`)."""
+"""`holdfast server`: run one server. Its flags are the table of settings (`wiring/config/server_settings.py`)."""
 
 from __future__ import annotations
 
@@ -17,15 +16,15 @@ from holdfast.wiring.config.sources import BadSetting, LoadedSettings, format_se
 from holdfast.wiring.config.validation import invalid_settings
 
 CANNOT_START = 1
-#: Set by benchmarks that want to know what holds a server's loop (`bench/fixtures/loop_stalls.py`, which names it too).
+#: Set by benchmarks that measure stalls of a server's loop (`bench/fixtures/loop_stalls.py` names it too).
 MEASURED = "HOLDFAST_BENCH_STALLS"
 _FORMS = {SettingType.YES_NO: bool | None, SettingType.NAMES: list[str] | None, SettingType.PAIRS: list[str] | None}
 
 
 def server(settings: str = "", show_settings: bool = False, **said: Any) -> None:
-    """Run one server, of the platform's ledger or of a region's.
+    """Run one server of the platform's ledger or of a region's.
 
-    Settings come from defaults, then a file, then the environment, then flags; the later wins.
+    Settings come from defaults, a file, the environment and flags; a later source overrides an earlier one.
     """
     try:
         gathered = load_settings(settings, os.environ, said)
@@ -63,12 +62,12 @@ def _show(gathered: LoadedSettings) -> None:
 def _refuse(wrong: list[str]) -> NoReturn:
     for why in wrong:
         log_output.print_status(f"holdfast server: cannot start: {why}")
-    log_output.print_status("hint: `holdfast server --show-settings` shows every setting and where it came from")
+    log_output.print_status("hint: `holdfast server --show-settings` shows every setting and its source")
     raise typer.Exit(CANNOT_START)
 
 
 def _option(setting: Setting) -> inspect.Parameter:
-    """The flag of a setting. Nothing said is None: then the environment and the file have their say."""
+    """Return the flag of a setting. An absent flag is None, so that environment and file apply."""
     default = setting.made or format_setting(setting, getattr(ServerSettings(), setting.field))
     meant = f" One of: {', '.join(setting.choices)}." if setting.choices else ""
     shown_default = f" Default: {default}." if default not in ("", "no") else ""
@@ -87,7 +86,7 @@ def _option(setting: Setting) -> inspect.Parameter:
 
 def _signature() -> inspect.Signature:
     file = typer.Option("--settings", metavar="FILE", help="A YAML file of settings.", show_default=False)
-    show = typer.Option("--show-settings", help="Print every setting and where it came from, and end.")
+    show = typer.Option("--show-settings", help="Print every setting and its source, and exit.")
     keyword = inspect.Parameter.KEYWORD_ONLY
     return inspect.Signature(
         [

@@ -1,4 +1,4 @@
-"""`holdfast can-i`: ask whether something is allowed. Exit code 0: yes; 1: no."""
+"""`holdfast can-i`: whether a command or a permission is granted. Exit code 0: yes; 1: no."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from holdfast.cli.output import printer
 
 app = make_app()
 
-#: The rights of people; any other word is the tag of a command.
+#: Permissions of users; any other word is the tag of a command.
 RIGHTS = ["read", "write", "operate", "override", "break-glass", "promote-policy", "see-other-tenants", "audit"]
 
-What = Annotated[str, typer.Argument(metavar="COMMAND|RIGHT", help="Such as put-workload, declare-lost or operate.")]
-Node = Annotated[str, typer.Option("--node", metavar="NAME", help="On this node.")]
+What = Annotated[
+    str, typer.Argument(metavar="COMMAND|RIGHT", help="For example put-workload, declare-lost or operate.")
+]
+Node = Annotated[str, typer.Option("--node", metavar="NAME", help="Node of the scope.")]
 
 
 @command(app)
 def can_i(options: GlobalOptions, what: What, node: Node = "") -> int:
-    """Ask whether you may send a command, or have a right, where --tenant, --region and --node say."""
+    """Check whether you may send a command, or have a permission, in the scope of --tenant, --region and --node."""
     context = resolve(options)
     client = connect(options, context, region=_whose(what, context))
     asked = {"right": what} if what in RIGHTS else {"command": what}
@@ -32,9 +34,9 @@ def can_i(options: GlobalOptions, what: What, node: Node = "") -> int:
         answer = client.can_i(**asked, tenant=context.tenant, region=context.region, node=node)
     except Exception as error:
         told = to_cli_error(error, options.verbose)
-        if told.ending is CliExitCode.REFUSED:  # a question that is not understood is not answered with no
+        if told.ending is CliExitCode.REFUSED:  # An invalid request is a usage error, not a `no`.
             raise usage_error(
-                str(told), "docs/reference.md lists the commands; rights are: " + ", ".join(RIGHTS)
+                str(told), "docs/reference/commands.md lists the commands; permissions:  " + ", ".join(RIGHTS)
             ) from None
         raise told from None
     printer.print_data("yes" if answer.allowed else "no")
@@ -44,11 +46,11 @@ def can_i(options: GlobalOptions, what: What, node: Node = "") -> int:
 
 
 def _whose(what: str, context: CliContext) -> str:
-    """The region that knows this command; empty: the platform does, or nobody here can tell."""
+    """Return the region that has this command; empty if the platform has it, or neither is known to."""
     from holdfast.api.resources.command_catalog import tags
 
     if what in RIGHTS or what in tags("platform") or what not in tags("region"):
         return ""
     if not context.region:
-        raise usage_error(f"{what} is sent to regions: to which?", f"`holdfast can-i {what} --region NAME`")
+        raise usage_error(f"{what} is a command of regions: no region given", f"`holdfast can-i {what} --region NAME`")
     return context.region

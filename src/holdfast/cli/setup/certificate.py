@@ -1,4 +1,4 @@
-"""`holdfast certificate`: an authority of one's own, and what it signs. No server is asked."""
+"""`holdfast certificate`: an authority of the operator's own, and certificates that it signs. It sends no request."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from holdfast.cli.options import GlobalOptions, parse_duration_option, print_not
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
 
-app = make_app("Make an authority, sign certificates with it, and show them.", no_args_is_help=True)
+app = make_app("Create an authority, sign certificates with it, and show them.", no_args_is_help=True)
 
-#: Asked of no server, so none of these makes a difference.
+#: Options for requests, which have no effect here.
 ALONE = ("context", "server", "tenant", "region", "token_file", "timeout")
 
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to put it into.")]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What it is called; after whom it is for.")]
-Life = Annotated[str, typer.Option("--life", metavar="TIME", help="How long it is good, such as 30d.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
-Authority = Annotated[Path, typer.Option("--authority", metavar="DIR", help="The folder of the authority.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Output folder.")]
+Name = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Name of the files; default: that of the server or principal.")
+]
+Life = Annotated[str, typer.Option("--life", metavar="TIME", help="Validity, such as 30d.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+Authority = Annotated[Path, typer.Option("--authority", metavar="DIR", help="Folder of the authority.")]
 Hosts = Annotated[
     list[str] | None,
-    typer.Option("--server", metavar="HOST", help="A name or an address by which a server is reached; several."),
+    typer.Option("--server", metavar="HOST", help="Name or address of the server; may be repeated."),
 ]
-Principal = Annotated[str, typer.Option("--principal", metavar="NAME", help="Whom it proves: agent/n1, person/oncall.")]
-Wildcard = Annotated[bool, typer.Option("--wildcard", help="A name with a * in it is meant.")]
-ServerPrincipal = Annotated[bool, typer.Option("--server-principal", help="The principal of a region is meant.")]
+Principal = Annotated[str, typer.Option("--principal", metavar="NAME", help="The principal: agent/n1, person/oncall.")]
+Wildcard = Annotated[bool, typer.Option("--wildcard", help="Allow a name with a *.")]
+ServerPrincipal = Annotated[bool, typer.Option("--server-principal", help="Allow the principal of a region.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, PEM.")]
 
 
@@ -39,9 +41,10 @@ def authority(
     options: GlobalOptions, out: Out, name: Name = "holdfast", life: Life = "3650d", force: Force = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:  # fmt: skip
-    """Make an authority: `holdfast certificate authority --out authority`.
+    """Create an authority: `holdfast certificate authority --out authority`.
 
-    Whoever has its key can be anybody. Keep it where no server runs; everybody else needs authority.pem alone.
+    Anyone with its key can impersonate any principal. Keep the key where no server runs; other machines need only
+    authority.pem.
     """
     from holdfast.wiring.certificate_authority import NotIssued, new_authority
 
@@ -60,7 +63,7 @@ def issue(
 ) -> None:  # fmt: skip
     """Sign a certificate for a server, an agent, a scheduler or a person, with a new key.
 
-    `--server HOST[,HOST...]` makes it a server's, `--principal agent/n1` one by which that principal is known.
+    With `--server HOST[,HOST...]` it identifies a server, with `--principal agent/n1` that principal.
     """
     from holdfast.wiring.certificate_authority import CertificateOptions, NotIssued, invalid_certificate_options
     from holdfast.wiring.certificate_authority import issue as sign
@@ -79,7 +82,7 @@ def issue(
 
 @command(app, without=ALONE)
 def show(options: GlobalOptions, file: File, output: OutputOption = OutputFormat.TEXT) -> None:
-    """Show whose a certificate is, which hosts and which principal it names, and until when it is good."""
+    """Show the hosts and the principal of a certificate, its issuer, and its validity."""
     told = _told(file.expanduser())
     if not printer.print_structured(told, output):
         printer.print_data(printer.pairs([(_HEADINGS[key], _cell(value)) for key, value in told.items()]))
@@ -101,7 +104,7 @@ def _told(file: Path) -> dict[str, Any]:
         raise usage_error(f"{file} cannot be read: {error.strerror}") from None
     except InvalidCertificate as error:
         raise usage_error(
-            f"{file} is no certificate: {error}", "name the file that begins with BEGIN CERTIFICATE"
+            f"{file} is not a certificate: {error}", "use the file that begins with BEGIN CERTIFICATE"
         ) from None
     left = (facts.ends - _now()).days
     return {
@@ -123,7 +126,9 @@ def _tell(certificate: Path, key: Path, output: OutputFormat) -> None:
     if not printer.print_structured(told, output):
         printer.print_data(f"{certificate}\n{key}")
         whom = told["principal"] or ", ".join(told["hosts"]) or told["subject"]
-        print_note(f"{whom}: good until {told['until']} ({told['daysLeft']} days); only its owner can read {key}")
+        print_note(
+            f"{whom}: valid until {told['until']} ({told['daysLeft']} days); {key} is readable only by its owner"
+        )
 
 
 def _cell(value: Any) -> str:

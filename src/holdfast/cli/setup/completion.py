@@ -15,7 +15,7 @@ app = make_app()
 
 
 class Shell(StrEnum):
-    """Shells that are known."""
+    """Supported shells."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -23,7 +23,7 @@ class Shell(StrEnum):
 
 
 @command(app)
-def completion(options: GlobalOptions, shell: Annotated[Shell, typer.Argument(help="For which shell.")]) -> None:
+def completion(options: GlobalOptions, shell: Annotated[Shell, typer.Argument(help="Shell.")]) -> None:
     """Print the completion script of a shell; for bash: `source <(holdfast completion bash)`."""
     from typer._completion_shared import get_completion_script
 

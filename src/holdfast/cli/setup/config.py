@@ -17,21 +17,21 @@ from holdfast.cli.context import (
     resolve,
     validate_config,
 )
-from holdfast.cli.errors import usage_error
+from holdfast.cli.errors import CliError, usage_error
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
 from holdfast.core.model.values.addresses import without_user
 
-app = make_app("Show and change contexts: which servers are asked, and as whom.", no_args_is_help=True)
+app = make_app("Show and change contexts: servers, tokens, defaults.", no_args_is_help=True)
 
-#: Only its owner reads it: there may be a token in it.
+#: Readable only by its owner, because it may contain a token.
 MODE = 0o600
 
 
 @command(app)
 def contexts(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -> None:
-    """List the contexts; a star marks the one in use."""
+    """List the contexts; a star marks the current one."""
     kept = read_config(config_path())
     current = options.context or os.environ.get("HOLDFAST_CONTEXT") or kept.get("current")
     known = kept.get("contexts") or {}
@@ -40,7 +40,7 @@ def contexts(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -
     ):
         return
     if not known:
-        print_note("there are no contexts. hint: `holdfast config set --context NAME servers=http://127.0.0.1:7400`")
+        print_note("no contexts. hint:  `holdfast config set --context NAME servers=http://127.0.0.1:7400`")
         return
     rows = [
         ["*" if name == current else "", name]
@@ -52,23 +52,23 @@ def contexts(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -
 
 @command(app)
 def use(options: GlobalOptions, name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
-    """Use this context from now on."""
+    """Make a context the current one."""
     kept = read_config(config_path())
     known = kept.get("contexts") or {}
     if name not in known:
-        raise usage_error(f"there is no context {name!r}; there are: {', '.join(sorted(known)) or 'none'}")
+        raise usage_error(f"there is no context {name!r}; known:  {', '.join(sorted(known)) or 'none'}")
     _write({**kept, "current": name})
-    printer.print_data(f"context {name} is in use")
+    printer.print_data(f"context {name} is current")
 
 
 @command(app, "set")
 def set_fields(
     options: GlobalOptions,
-    fields: Annotated[list[str], typer.Argument(metavar="FIELD=VALUE...", help=f"Of {', '.join(FIELDS)}.")],
+    fields: Annotated[list[str], typer.Argument(metavar="FIELD=VALUE...", help=f"Fields: {', '.join(FIELDS)}.")],
 ) -> None:
-    """Change fields of the context in use, or of --context NAME, which is made if there is none.
+    """Change fields of the current context, or of --context NAME, which is created if missing.
 
-    Several servers have commas between them; an empty value removes the field.
+    Separate several servers by commas; an empty value removes the field.
     """
     kept = read_config(config_path())
     name = options.context or os.environ.get("HOLDFAST_CONTEXT") or kept.get("current") or "default"
@@ -77,7 +77,7 @@ def set_fields(
         field, equals, value = word.partition("=")
         field = {"server": "servers"}.get(field, field)
         if not equals or field not in FIELDS:
-            raise usage_error(f"{word!r} sets nothing", f"FIELD=VALUE, where FIELD is one of {', '.join(FIELDS)}")
+            raise usage_error(f"{word!r} sets no field", f"FIELD=VALUE, where FIELD is one of {', '.join(FIELDS)}")
         changed[field] = list(parse_servers(value)) if field == "servers" else value
         if not value:
             del changed[field]
@@ -88,8 +88,12 @@ def set_fields(
 
 @command(app)
 def show(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -> None:
-    """Show what is in force: the file, the environment and flags together. Tokens are not shown."""
-    found = resolve(options)
+    """Show the configuration in force: file, environment and flags. Tokens are hidden."""
+    try:
+        found = resolve(options)
+    except CliError as error:
+        found = resolve(options, with_token=False)
+        print_note(f"warning: {error}")
     values: dict[str, Any] = {**found._asdict(), "servers": list(found.servers)}
     values["token"] = f"{found.token[:6]}..." if found.token else ""
     if not printer.print_structured(values, output):
@@ -102,7 +106,7 @@ def show(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -> No
 
 @command(app)
 def path(options: GlobalOptions) -> None:
-    """Print where the configuration is kept."""
+    """Print the path of the configuration file."""
     printer.print_data(config_path())
 
 
@@ -115,7 +119,7 @@ def _safe(said: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _write(config: dict[str, Any]) -> None:
-    """Replace the file in one step: another command may be reading it."""
+    """Replace the file atomically: another command may be reading it."""
     path = config_path()
     text = render_config(validate_config(config, path))
     try:

@@ -1,7 +1,7 @@
-"""`holdfast token`: make, list and revoke tokens.
+"""`holdfast token`: create, list and revoke tokens.
 
-The secret is made here and never leaves this machine: the server is sent its hash. Whoever reads the ledger, a backup
-or the audit cannot act as somebody else.
+The secret is created here and never leaves this machine: the server receives its hash. A reader of the ledger, of a
+backup or of the audit log cannot use the token.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from holdfast.cli.options import GlobalOptions, parse_duration_option, print_not
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
 
-app = make_app("Make, list and revoke tokens.", no_args_is_help=True)
+app = make_app("Create, list and revoke tokens.", no_args_is_help=True)
 
-Principal = Annotated[str, typer.Option("--principal", metavar="NAME", help="For whom it speaks: person/oncall.")]
-Ttl = Annotated[str, typer.Option("--ttl", metavar="TIME", help="How long it is good for, such as 12h or 30d.")]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What the token is called; made up if not given.")]
+Principal = Annotated[str, typer.Option("--principal", metavar="NAME", help="Its principal: person/oncall.")]
+Ttl = Annotated[str, typer.Option("--ttl", metavar="TIME", help="Validity, such as 12h or 30d.")]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the token; default: generated.")]
 Replaces = Annotated[
-    str, typer.Option("--replaces", metavar="OLD", help="A token of the same principal, which ends after --overlap.")
+    str,
+    typer.Option("--replaces", metavar="OLD", help="Old token of the same principal, which expires after --overlap."),
 ]
-Overlap = Annotated[str, typer.Option("--overlap", metavar="TIME", help="How long the replaced one is still good.")]
+Overlap = Annotated[str, typer.Option("--overlap", metavar="TIME", help="Remaining validity of the old token.")]
 AnyNode = Annotated[
-    bool, typer.Option("--any-node", help="Let it speak for every agent or scheduler, or for one in every region.")
+    bool, typer.Option("--any-node", help="Allow a token of all agents or schedulers, or of one in all regions.")
 ]
 
 
@@ -37,28 +38,30 @@ def create(
     options: GlobalOptions, principal: Principal = "", ttl: Ttl = "", name: Name = "", replaces: Replaces = "",
     overlap: Overlap = "1h", any_node: AnyNode = False,
 ) -> None:  # fmt: skip
-    """Make a token and print it, once: `holdfast token create --principal person/oncall --ttl 30d > oncall.token`.
+    """Create a token and print it once: `holdfast token create --principal person/oncall --ttl 30d > oncall.token`.
 
-    With --replaces it takes the place of another, which stays good for a while: time for its users to change over.
-    A machine's token is for one machine in one region. One for all of them needs --any-node, and `status` warns of it.
+    With --replaces, the old token stays valid for --overlap, so that its users can change over. A machine's token is
+    for one machine in one region. A token for all of them needs --any-node, and `status` warns of it.
     """
     import hashlib
     import secrets
 
     if not ttl:
-        raise usage_error("how long is the token good for?", "`--ttl 30d`")
+        raise usage_error("--ttl is required", "for example `--ttl 30d`")
     overlap_ms = parse_duration_option(overlap, "--overlap")
     client = connect(options, resolve(options))
     if replaces:
         old = client.get("tokens", replaces)
         principal = principal or old["spec"]["principal"]
     if not principal:
-        raise usage_error("for whom is the token?", "`--principal person/oncall`, or --replaces OLD")
+        raise usage_error("--principal is required", "for example `--principal person/oncall`, or --replaces OLD")
     if principal in ("agent/*", "scheduler/*") and not any_node:
-        raise usage_error(f"a token of {principal} speaks for all of them", "one for each, or `--any-node`")
+        raise usage_error(
+            f"a token of {principal} authenticates all of them", "create one for each, or pass `--any-node`"
+        )
     name = name or f"{principal.rpartition('/')[2].replace('_', '-').replace('*', 'any')}-{secrets.token_hex(4)}"
     if "_" in name:
-        raise usage_error(f"--name {name}: the name of a token has no underscore: one ends it within the token")
+        raise usage_error(f"--name {name}: a token's name contains no underscore, which separates it from the secret")
     secret = secrets.token_urlsafe(32)
     expires = printer.instant_in(parse_duration_option(ttl, "--ttl"))
     spec: dict[str, Any] = {
@@ -74,13 +77,13 @@ def create(
     except Exception as error:
         raise to_cli_error(error, options.verbose, what=f"token/{name}") from None
     printer.print_data(f"hf_{name}_{secret}")
-    print_note(f"token/{name} of {principal}, good until {expires}; it is not shown again")
+    print_note(f"token/{name} of {principal}, valid until {expires}; it is not shown again")
     if replaces:
         _retire(client, replaces, overlap_ms)
 
 
 def _retire(client: ApiClient, name: str, overlap_ms: int) -> None:
-    """Let the replaced token end soon, unless it does anyway."""
+    """Let the replaced token expire soon, unless it does anyway."""
     ends = printer.instant_in(overlap_ms)
 
     def change(found: dict[str, Any]) -> dict[str, Any] | None:
@@ -91,13 +94,13 @@ def _retire(client: ApiClient, name: str, overlap_ms: int) -> None:
 
     done = client.edit("tokens", name, change)
     print_note(
-        f"token/{name} is good until {done.object['spec']['expires']}; `holdfast token revoke {name}` ends it now"
+        f"token/{name} is valid until {done.object['spec']['expires']}; `holdfast token revoke {name}` revokes it now"
     )
 
 
 @command(app, "list", without=("tenant", "region"))
 def list_tokens(options: GlobalOptions, principal: Principal = "", output: OutputOption = OutputFormat.TEXT) -> None:
-    """List tokens: whose they are and until when. Secrets are known to nobody but their holders."""
+    """List tokens with principal and expiry. Nobody but the holder has the secret."""
     found = [
         one
         for one in connect(options, resolve(options)).list("tokens").items
@@ -115,12 +118,12 @@ def list_tokens(options: GlobalOptions, principal: Principal = "", output: Outpu
 def _state(spec: dict[str, Any]) -> str:
     if spec.get("revoked"):
         return "revoked"
-    return "expired" if str(spec["expires"]) <= printer.instant_in(0) else "good"
+    return "expired" if str(spec["expires"]) <= printer.instant_in(0) else "valid"
 
 
 @command(app, without=("tenant", "region"))
-def revoke(options: GlobalOptions, name: Annotated[str, typer.Argument(metavar="NAME", help="Which token.")]) -> None:
-    """End a token now. It cannot be taken back."""
+def revoke(options: GlobalOptions, name: Annotated[str, typer.Argument(metavar="NAME", help="Token.")]) -> None:
+    """Revoke a token now. This cannot be undone."""
 
     def change(found: dict[str, Any]) -> dict[str, Any] | None:
         return None if found["spec"].get("revoked") else {**found, "spec": {**found["spec"], "revoked": True}}

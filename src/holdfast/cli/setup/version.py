@@ -15,17 +15,17 @@ from holdfast.cli.output.printer import OutputFormat
 
 app = make_app()
 
-#: How long to look for a server when nobody said: whoever asks for a version does not want to wait.
+#: Time limit for the server's answer without --timeout: a user who wants a version should not wait.
 SHORT = "2s"
 
 
 @command(app)
 def version(
     options: GlobalOptions,
-    client: Annotated[bool, typer.Option("--client", help="Only this program's; ask no server.")] = False,
+    client: Annotated[bool, typer.Option("--client", help="Only this program's version; send no request.")] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show the versions of this program and of the server, or with --region of that region's, and whether they fit."""
+    """Show the versions of this program and of the server (with --region, of that region's), and whether they match."""
     found = {"client": holdfast.__version__}
     if not client:
         found |= _served(options)
@@ -50,7 +50,7 @@ def _served(options: GlobalOptions) -> dict[str, Any]:
 
 
 def skew(ours: str, theirs: str) -> str:
-    """What is to be said about two versions: nothing while they are at most one minor version apart."""
+    """Return a warning about two versions; empty if they are at most one minor version apart."""
     if not theirs or ours == theirs:
         return ""
     mine, other = _numbers(ours), _numbers(theirs)

@@ -1,4 +1,4 @@
-"""`holdfast whoami`: whom the server takes you for."""
+"""`holdfast whoami`: the authenticated principal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ app = make_app()
 
 @command(app)
 def whoami(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -> None:
-    """Show whom the server takes you for, what you may do and where; with --region, whom that region does."""
+    """Show the authenticated principal, its permissions and scope; with --region, in that region."""
     found = connect(options, resolve(options), region=options.region).whoami()
     if printer.print_structured(found, output):
         return

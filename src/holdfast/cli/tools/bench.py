@@ -1,7 +1,7 @@
 """`holdfast bench`: figures of this machine, as a table or as JSON. Data goes to stdout, progress to stderr.
 
-A missed target is a figure like any other, and ends with code 0. What could not be measured is said with its reason
-after everything that could, and ends with code 1.
+A missed target is a figure like any other, with exit code 0. A failed measurement is reported with its reason after all
+figures, with exit code 1.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from holdfast.cli.options import print_note
 app = typer.Typer(no_args_is_help=True, help="Measure Holdfast on this machine.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
-Small = Annotated[bool, typer.Option("--small", help="Little of everything: that it runs, not how fast.")]
+Small = Annotated[bool, typer.Option("--small", help="Small sizes: to check that it runs, not how fast.")]
 
 
 @app.command()
 def core(as_json: AsJson = False, small: Small = False) -> None:
-    """The pure core: deciding, forking, memory."""
+    """Measure the pure core: deciding, forking, memory."""
     from holdfast.bench import core as benchmark
 
     _say("measuring the core: 5,000 nodes, 1,000,000 slots; about a minute")
@@ -34,7 +34,7 @@ def core(as_json: AsJson = False, small: Small = False) -> None:
 
 @app.command()
 def ledger(as_json: AsJson = False, small: Small = False) -> None:
-    """A region's ledger on SQLite: commits, restart, memory, snapshots."""
+    """Measure a region's ledger on SQLite: commits, restart, memory, snapshots."""
     from holdfast.bench import ledger as benchmark
 
     _say("measuring a ledger on the disk of this folder: 5,000 nodes, 1,000,000 slots; about two minutes")
@@ -43,7 +43,7 @@ def ledger(as_json: AsJson = False, small: Small = False) -> None:
 
 @app.command()
 def store(as_json: AsJson = False, small: Small = False) -> None:
-    """The embedded store: commits, alone and beside a snapshot."""
+    """Measure the embedded store: commits alone and during a snapshot."""
     from holdfast.bench import store as benchmark
 
     _say("measuring the store on the disk of this folder; about ten seconds")
@@ -52,7 +52,7 @@ def store(as_json: AsJson = False, small: Small = False) -> None:
 
 @app.command()
 def api(as_json: AsJson = False, small: Small = False) -> None:
-    """A server over HTTP from another process: writes, watches, and the command line."""
+    """Measure a server over HTTP from another process: writes, watches, command line."""
     from holdfast.bench import api as benchmark
 
     _say("measuring a server over HTTP, on the disk of this folder; about a minute")
@@ -61,7 +61,7 @@ def api(as_json: AsJson = False, small: Small = False) -> None:
 
 @app.command()
 def road(as_json: AsJson = False, small: Small = False) -> None:
-    """The road from the platform to three regions: one change, a thousand workloads at once, a million replicas."""
+    """Measure from the platform to three regions: one change, a thousand workloads at once, a million replicas."""
     from holdfast.bench import road as benchmark
 
     _say("measuring `holdfast dev` on the disk of this folder; about five minutes")
@@ -70,13 +70,15 @@ def road(as_json: AsJson = False, small: Small = False) -> None:
 
 @app.command()
 def schedule(
-    traces: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the cluster trace lies.")] = Path(
+    traces: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the cluster trace.")] = Path(
         "../shared/traces"
     ),
     as_json: AsJson = False,
     small: Small = False,
 ) -> None:
-    """The scheduler: many slots, many requests, spread, a million slots, many nodes, and from a write to `bound`."""
+    """Measure the scheduler: many slots, many requests, spread, a million slots, many nodes, and from a write to
+    `bound`.
+    """
     from holdfast.bench.schedule import suite as benchmark
 
     _say("measuring the scheduler on the disk of this folder: 5,000 nodes; about five minutes")
@@ -85,7 +87,7 @@ def schedule(
 
 @app.command()
 def agent(as_json: AsJson = False, small: Small = False) -> None:
-    """Agents: 2,000 sessions at one region's server, over sockets."""
+    """Measure agents: 2,000 sessions at one region's server, over sockets."""
     from holdfast.bench import agent as benchmark
 
     _say("measuring 2,000 agents at `holdfast dev` on the disk of this folder; about two minutes")
@@ -94,7 +96,7 @@ def agent(as_json: AsJson = False, small: Small = False) -> None:
 
 @app.command()
 def sim(as_json: AsJson = False, small: Small = False) -> None:
-    """The simulator: a quiet world against real time, and what a run of the standing scenarios costs."""
+    """Measure the simulator: a cluster without faults against real time, and runs of the standing scenarios."""
     from holdfast.bench import sim as benchmark
 
     _say("measuring the simulator: 60 nodes, 300 replicas, and runs; about a minute")
@@ -103,7 +105,7 @@ def sim(as_json: AsJson = False, small: Small = False) -> None:
 
 @app.command()
 def limits(as_json: AsJson = False, small: Small = False) -> None:
-    """Limits: the largest that may come in, how long it takes to leave, and how long it holds the leader's loop."""
+    """Measure limits: the largest accepted sizes, their time to complete, and how long they hold the leader's loop."""
     from holdfast.bench.limits import suite as benchmark
 
     _say("measuring limits on the disk of this folder; about five minutes")
@@ -134,7 +136,7 @@ def _show_table(report: BenchReport) -> None:
         table.add_column(column, justify="right" if column in figures else "left", no_wrap=True)
     for one in report.results:
         table.add_row(*_row(one))
-    # A table that is cut off says nothing: piped output has all the width it needs.
+    # A truncated table is useless: piped output gets the full width.
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 

@@ -1,6 +1,6 @@
-"""`holdfast sim`: play seeds of scenarios, make failing ones smaller, record and replay. Data goes to stdout.
+"""`holdfast sim`: run seeds of scenarios, shrink failing ones, record and replay. Data goes to stdout.
 
-Exit codes: 0 everything held, 1 something did not or too little happened to say so, 2 what was asked cannot be done.
+Exit codes: 0 all checks held, 1 a check failed or the run was inconclusive, 2 usage error.
 
 Size: one module for each noun of the command line, and this one has six verbs.
 """
@@ -44,16 +44,16 @@ from holdfast.sim.runs.shrink import shrink as make_smaller
 from holdfast.sim.scenario import InvalidScenario, Scenario
 from holdfast.wiring.storage import record_folder
 
-app = typer.Typer(no_args_is_help=True, help="Play made-up worlds in which everything goes wrong.")
+app = typer.Typer(no_args_is_help=True, help="Run scenarios in the simulator.")
 
 INTERRUPTED = 130
 
 
 @contextmanager
 def _logging(*, verbose: bool) -> Iterator[None]:
-    """Hosts of a simulation step down all the time, and say so: nobody reads that without having asked for it.
+    """Hide the log lines of simulated hosts, which step down all the time, unless `verbose`.
 
-    Nor what the loop says about tasks whose machine was killed.
+    The event loop's lines about tasks of killed machines are hidden too.
     """
     hosts, loop, handler = logging.getLogger("holdfast"), logging.getLogger("asyncio"), log_to_stderr()
     before = hosts.level, loop.level
@@ -74,18 +74,18 @@ def _set_logging(context: typer.Context, verbose: bool) -> bool:
     return verbose
 
 
-Name = Annotated[str, typer.Argument(metavar="SCENARIO", help="The name of a scenario, or the path of its file.")]
+Name = Annotated[str, typer.Argument(metavar="SCENARIO", help="Scenario: a name, or the path of its file.")]
 Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same run, to the byte.")]
-Folder = Annotated[Path, typer.Option("--scenarios", metavar="DIR", help="Where the scenarios are.")]
+Folder = Annotated[Path, typer.Option("--scenarios", metavar="DIR", help="Folder of the scenarios.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Record = Annotated[Path | None, typer.Option("--record", metavar="FILE.hfr", help="Keep a recording of the run.")]
-Verbose = Annotated[bool, typer.Option("--verbose", callback=_set_logging, help="Show what the hosts log.")]
+Record = Annotated[Path | None, typer.Option("--record", metavar="FILE.hfr", help="Write a recording of the run.")]
+Verbose = Annotated[bool, typer.Option("--verbose", callback=_set_logging, help="Show the log lines of the hosts.")]
 FOLDER = scenarios.FOLDER
 
 
 @app.command("list")
 def list_(folder: Folder = FOLDER, verbose: Verbose = False) -> None:
-    """The scenarios there are, and those that cannot be played yet."""
+    """List the scenarios, and those that cannot run yet."""
     table = Table.grid(padding=(0, 2))
     for one in _all(folder).values():
         table.add_row(one.name, escape(one.says + (f"\nabsent: {one.absent}" if one.absent else "")))
@@ -99,10 +99,12 @@ def run(
     folder: Folder = FOLDER,
     as_json: AsJson = False,
     record: Record = None,
-    timeline: Annotated[bool, typer.Option("--timeline", help="Show what was done to the world, and when.")] = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Show injected faults and acts with their times.")
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Play one seed of a scenario, and judge it."""
+    """Run one seed of a scenario and check it."""
     scenario, text = _chosen(name, folder)
     began = time.monotonic()
     report = _played(scenario, text, seed, None, record)
@@ -115,19 +117,17 @@ def run(
 
 @app.command()
 def swarm(
-    seeds: Annotated[
-        str, typer.Option("--seeds", metavar="A..B", help="The first seed and the last; both are played.")
-    ],
-    name: Annotated[str | None, typer.Option("--scenario", metavar="S", help="Play only this scenario.")] = None,
+    seeds: Annotated[str, typer.Option("--seeds", metavar="A..B", help="First and last seed, inclusive.")],
+    name: Annotated[str | None, typer.Option("--scenario", metavar="S", help="Run only this scenario.")] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="K", min=1, help="How many processes; as many as cores.")
+        int | None, typer.Option("--jobs", metavar="K", min=1, help="Number of processes; default: one per core.")
     ] = None,
     folder: Folder = FOLDER,
-    shrink: Annotated[bool, typer.Option("--shrink", help="Make the first failing run smaller.")] = False,
+    shrink: Annotated[bool, typer.Option("--shrink", help="Shrink the first failing run.")] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Play many seeds, each of the scenario that it draws; fail if a run does, or if a fault never happened."""
+    """Run many seeds, each with the scenario that it draws. Fails if a run fails or an expected fault never occurs."""
     numbers = _seeds(seeds)
     chosen = _playable(folder) if name is None else {one.name: one for one in _chosen(name, folder)[:1]}
     with shown.progress(len(numbers)) as tell:
@@ -146,19 +146,19 @@ def swarm(
 def shrink(
     name: Name,
     seed: Seed = 1,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long to try.")] = SECONDS,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="Time limit.")] = SECONDS,
     folder: Folder = FOLDER,
     record: Record = None,
     verbose: Verbose = False,
 ) -> None:
-    """Leave out faults and acts of a failing run for as long as it fails in the same way."""
+    """Remove faults and acts of a failing run as long as it fails in the same way."""
     scenario, text = _chosen(name, folder)
     raise typer.Exit(int(_shrink(scenario, text, seed, seconds, record)))
 
 
 @app.command()
 def replay(file: Annotated[Path, typer.Argument(metavar="FILE.hfr")], verbose: Verbose = False) -> None:
-    """Fold a recording again with the code of today; one of a simulation is played again too, and compared."""
+    """Refold a recording with today's code; a recording of a simulation also runs again and is compared."""
     try:
         recorded = recordings.read(file)
     except RecordingError as error:
@@ -171,11 +171,11 @@ def replay(file: Annotated[Path, typer.Argument(metavar="FILE.hfr")], verbose: V
         try:
             scenario = scenarios.parse(made.text, f"the scenario in {file}")
         except InvalidScenario as error:
-            _cannot(f"{error}. hint: this version cannot play it any more; use the one that recorded it")
+            _cannot(f"{error}. hint: this version cannot run it any more; use the one that recorded it")
         report, now = record_run(scenario, made.text, made.seed, made.plan)
         found = compare(recorded, now)
         if found is None and made.digest != report.digest:
-            print_note(f"other digests of the run around the logs: {made.digest} then, {report.digest} now")
+            print_note(f"the logs are equal, but the run's digests differ: {made.digest} then, {report.digest} now")
     if found is not None:
         typer.echo(f"first difference: {found}")
         raise typer.Exit(1)
@@ -188,13 +188,15 @@ def record(
     store: Annotated[Path, typer.Option("--store", metavar="FOLDER", help="The folder of an embedded store.")],
     verbose: Verbose = False,
 ) -> None:
-    """Record a real ledger from its folder, to be replayed elsewhere."""
+    """Record a real ledger from its folder, for replay elsewhere."""
     if not (store / "log.db").is_file():
-        _cannot(f"{store}: no ledger is kept there: there is no log.db. hint: name the folder that a server was given")
+        _cannot(f"{store}: no ledger there: log.db is missing. hint: use the data folder of a server")
     try:
         found = asyncio.run(record_folder(store))
     except StoreInUse as error:
-        _cannot(f"{str(error).splitlines()[0]}. hint: stop that server first: its log is not read while it writes")
+        _cannot(
+            f"{str(error).splitlines()[0]}. hint: stop that server first: a log cannot be recorded while it is written"
+        )
     except (StoreError, Stopped, Corrupt, UpgradeNeeded) as error:
         print_note(str(error))
         raise typer.Exit(1) from None
@@ -202,7 +204,7 @@ def record(
     shown.show_same(found, "recorded")
 
 
-# What is asked for
+# Arguments
 
 
 def _cannot(message: str) -> NoReturn:
@@ -219,11 +221,11 @@ def _all(folder: Path) -> dict[str, Scenario]:
 
 def _playable(folder: Path) -> dict[str, Scenario]:
     found = {name: one for name, one in _all(folder).items() if not one.absent}
-    return found or _cannot(f"{folder}: no scenario there can be played")
+    return found or _cannot(f"{folder}: no scenario there can run")
 
 
 def _chosen(name: str, folder: Path) -> tuple[Scenario, str]:
-    """A scenario and its text; one that cannot be played is never taken for one that holds."""
+    """Return a scenario and its text. One that cannot run is an error and never counts as held."""
     if _is_path(name):
         path = Path(name)
     else:
@@ -231,7 +233,7 @@ def _chosen(name: str, folder: Path) -> tuple[Scenario, str]:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            _cannot(f"there is no scenario {name!r} in {folder}.{hint} There are: {', '.join(known)}")
+            _cannot(f"there is no scenario {name!r} in {folder}.{hint} Known: {', '.join(known)}")
         path = next(path for path in sorted(folder.glob("*.yaml")) if scenarios.read(path).name == name)
     try:
         text = path.read_text(encoding="utf-8")
@@ -241,7 +243,7 @@ def _chosen(name: str, folder: Path) -> tuple[Scenario, str]:
     except InvalidScenario as error:
         _cannot(str(error))
     if scenario.absent:
-        _cannot(f"{scenario.name} cannot be played: {scenario.absent}")
+        _cannot(f"{scenario.name} cannot run: {scenario.absent}")
     return scenario, text
 
 
@@ -252,7 +254,7 @@ def _is_path(name: str) -> bool:
 def _seeds(text: str) -> range:
     first, dots, last = text.partition("..")
     if not (dots and first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-        _cannot(f"--seeds {text}: not a row of seeds. hint: the first and the last, such as 1..2000")
+        _cannot(f"--seeds {text}: not a range of seeds. hint: first and last, for example 1..2000")
     return range(int(first), int(last) + 1)
 
 
@@ -280,16 +282,16 @@ def _write(found: Recording, file: Path) -> None:
         recordings.write(found, file)
     except OSError as error:
         _cannot(f"{file}: {error.strerror}")
-    print_note(f"recorded in {file}; `holdfast sim replay {file}` plays it again")
+    print_note(f"recorded in {file}; `holdfast sim replay {file}` runs it again")
 
 
 def _shrink(scenario: Scenario, text: str, seed: int, seconds: float, file: Path | None, *, err: bool = False) -> bool:
-    """Whether the seed fails; what is left of its plan is shown."""
+    """Return whether the seed fails; print the rest of its plan."""
     report = play(scenario, seed)
     if not failure_kind(report):
         verdict, why = swarms.verdict_of(report)
-        reason = f"{verdict}, {why}: there is too little in it already" if report.failed else "it holds"
-        shown.say(f"{scenario.name}, seed {seed}: nothing to make smaller: {reason}", err=err)
+        reason = f"{verdict}, {why}: no violated property" if report.failed else "it holds"
+        shown.say(f"{scenario.name}, seed {seed}: nothing to shrink: {reason}", err=err)
         return report.failed
     found = make_smaller(scenario, seed, report, seconds)
     shown.show_shrunk(report, found, err=err)

@@ -1,4 +1,4 @@
-"""`holdfast decisions`: what schedulers decided, newest first, for as long as it is kept."""
+"""`holdfast decisions`: what schedulers decided, newest first, within the retention time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ from holdfast.core.model.records.decisions import DecisionOutcome
 app = make_app()
 
 
-Workload = Annotated[str, typer.Option("--workload", metavar="NAME", help="Of this workload, also if it is gone.")]
-Slot = Annotated[str, typer.Option("--slot", metavar="SLOT", help="Of this slot: WORKLOAD/REGION/ORDINAL.")]
-Node = Annotated[str, typer.Option("--node", metavar="NAME", help="What went to this node.")]
-Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older: 1h, 2d, or 2026-11-15T17:00:00Z.")]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Not newer: 1h, 2d, or 2026-11-15T17:00:00Z.")]
-Of = Annotated[DecisionOutcome | None, typer.Option("--outcome", help="Only what ended so.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="No more than so many of each region.")]
+Workload = Annotated[
+    str, typer.Option("--workload", metavar="NAME", help="Decisions about this workload, which may be deleted.")
+]
+Slot = Annotated[
+    str, typer.Option("--slot", metavar="SLOT", help="Decisions about this slot: WORKLOAD/REGION/ORDINAL.")
+]
+Node = Annotated[str, typer.Option("--node", metavar="NAME", help="Placements on this node.")]
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older than 1h, 2d or 2026-11-15T17:00:00Z.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Not newer than 1h, 2d or 2026-11-15T17:00:00Z.")]
+Of = Annotated[DecisionOutcome | None, typer.Option("--outcome", help="Decisions with this outcome.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum per region.")]
 HEADINGS = ("AT", "REGION", "TENANT", "WORKLOAD", "OUTCOME", "PLACED", "EXAMINED", "SCHEDULER", "WHAT")
-#: How much of what was decided a table shows.
+#: Characters of a decision's summary in a table.
 SHOWN = 80
 
 
@@ -44,13 +48,13 @@ def decisions(
     limit: Limit = 50,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show what schedulers decided, newest first; in one region with --region, or in all.
+    """Show scheduler decisions, newest first, of one region (--region) or of all.
 
-    One line for each group of equal placements. `holdfast explain SLOT` tells all of the one that placed a slot.
+    One line per group of equal placements. `holdfast explain SLOT` shows the full decision that placed a slot.
     """
     context = resolve(options)
     if workload and slot:
-        raise usage_error("--workload, or --slot: a slot names its workload itself")
+        raise usage_error("use either --workload or --slot: a slot's name contains its workload")
     asked = {
         "workload": with_default_tenant(workload, context, 0),
         "slot": with_default_tenant(slot, context, 2),
@@ -67,25 +71,23 @@ def decisions(
     if printer.print_structured({"kind": "DecisionList", "items": items}, output):
         return
     if not items:
-        print_note("nothing found")
+        print_note("no decisions found")
         return
     printer.print_data(printer.table(HEADINGS, map(_row, items)))
     if any((answer.get("metadata") or {}).get("continue") for answer in found.values()):
-        print_note("there are more; `--limit` shows more of them, `--since` and `--until` others")
+        print_note("there are more: raise `--limit`, or narrow by `--since` and `--until`")
 
 
 def with_default_tenant(name: str, context: CliContext, slashes: int) -> str:
-    """The name with its tenant before it, where that is known and not said; a slot has two slashes by itself."""
+    """Return the name with the context's tenant, if it has none; a slot contains two slashes itself."""
     return f"{context.tenant}/{name}" if name and context.tenant and name.count("/") == slashes else name
 
 
 def slot_region(slot: str) -> str:
-    """The region that a slot names."""
+    """Return the region in a slot's name."""
     parts = slot.split("/")
     if len(parts) not in (3, 4) or not parts[-1].isdigit() or not all(parts):
-        raise usage_error(
-            f"--slot {slot}: not the name of a slot", "[TENANT/]WORKLOAD/REGION/ORDINAL, such as web/eu/0"
-        )
+        raise usage_error(f"--slot {slot}: not a slot name", "[TENANT/]WORKLOAD/REGION/ORDINAL, for example web/eu/0")
     return parts[-2]
 
 

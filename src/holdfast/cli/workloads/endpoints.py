@@ -1,4 +1,4 @@
-"""`holdfast endpoints`: where the replicas of a workload are reached, and which of them serve."""
+"""`holdfast endpoints`: addresses of a workload's replicas, and which of them serve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ app = make_app()
 
 Workload = Annotated[str, typer.Argument(metavar="WORKLOAD", help="NAME or TENANT/NAME.")]
 Watched = Annotated[
-    bool, typer.Option("--watch", "-w", help="Go on with every change, one JSON object in a line; of one region.")
+    bool, typer.Option("--watch", "-w", help="Print changes of one region as JSON lines until interrupted.")
 ]
 HEADINGS = ("ADDRESSES", "REPLICA", "PHASE", "NODE", "ZONE", "SINCE")
 
@@ -29,10 +29,10 @@ HEADINGS = ("ADDRESSES", "REPLICA", "PHASE", "NODE", "ZONE", "SINCE")
 def endpoints(
     options: GlobalOptions, workload: Workload, watch: Watched = False, output: OutputOption = OutputFormat.TEXT
 ) -> None:
-    """Show where a workload is reached; in one region with --region, or in all.
+    """Show the addresses of a workload, in one region (--region) or in all.
 
-    Those that serve have been asked by their region and have answered; those that are ready have yet to, or do not any
-    more. A load balancer watches: what a line shows is to be used while its phase is serving, what is DELETED no more.
+    A serving replica has passed its region's probes. A ready one has not passed them yet, or fails them now. A load
+    balancer uses `--watch`: send traffic to an endpoint while its phase is `serving`, and stop at DELETED.
     """
     context = resolve(options)
     owner, slash, name = workload.partition("/")
@@ -41,7 +41,7 @@ def endpoints(
     regions = region_requests.region_clients(options, context)
     if watch:
         if len(regions) != 1:
-            raise usage_error("a watch is of one region", "say --region NAME")
+            raise usage_error("--watch needs one region", "pass --region NAME")
         for client in regions.values():
             _watch(client, tenant, selector)
         return
@@ -50,7 +50,7 @@ def endpoints(
     if printer.print_structured({"apiVersion": "holdfast/v1", "kind": "List", "items": items}, output):
         return
     if not items:
-        print_note(f"{workload} has no endpoints: nothing of it is ready, or it asks for no ports")
+        print_note(f"{workload} has no endpoints: no replica is ready, it has no ports, or its nodes have no address")
         return
     printer.print_data(printer.table(HEADINGS, map(_row, items)))
 
@@ -60,7 +60,7 @@ def _listed(client: ApiClient, tenant: str, selector: str) -> Mapping[str, Any]:
 
 
 def _watch(client: ApiClient, tenant: str, selector: str) -> None:
-    """What is there, and then every change, until the user has seen enough."""
+    """Print the current endpoints, then every change until interrupted."""
     listed = client.list("endpoints", tenant=tenant, selector=selector)
     for one in listed.items:
         printer.print_data(printer.as_json({"type": "ADDED", "object": one}, compact=True))

@@ -1,5 +1,6 @@
-"""`holdfast explain`: why a workload waits, or why a slot went where it is. Elsewhere the word means help for fields;
-here that is `schema`. What it says is in `output.explanation`.
+"""`holdfast explain`: why a workload waits, or why a slot is on its node. The text is in `output.explanation`.
+
+In other tools this command explains fields; here that is `schema`.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ Words = Annotated[
         autocompletion=complete_workloads,
     ),
 ]
-#: So many of the newest decisions are told with a workload.
+#: Number of recent decisions shown with a workload.
 LATELY = 5
 
 
 @command(app)
 def explain(options: GlobalOptions, words: Words, output: OutputOption = OutputFormat.TEXT) -> None:
-    """Tell why a workload waits, who can act and what would change it; or when, why and by whom a slot was placed.
+    """Explain why a workload waits, who can act and what resolves it; or when, why and by whom a slot was placed.
 
-    What was decided is kept for a while after a workload is gone.
+    Decisions are kept for a while after a workload is deleted.
     """
     context = resolve(options)
     one = _meant(words, context)
@@ -49,22 +50,22 @@ def explain(options: GlobalOptions, words: Words, output: OutputOption = OutputF
 
 
 def _meant(words: list[str], context: CliContext) -> ObjectRef:
-    """The workload or the slot, of which the kind may be said before its name."""
+    """Return the workload or slot; its kind may precede its name."""
     first, slash, rest = words[0].partition("/")
     if len(words) == 1 and not slash and find_kind(first.partition(".")[0]) is not None:
-        raise usage_error(f"{first}: the fields of a kind are explained by schema", f"`holdfast schema {first}`")
+        raise usage_error(f"{first}: use `schema` to explain the fields of a kind", f"`holdfast schema {first}`")
     kind = find_kind(first) if len(words) == 2 or slash else None
     if len(words) > 2 or (len(words) == 2 and kind is None):
-        raise usage_error("which one? give one workload, or one slot", "`holdfast explain shop/web`")
+        raise usage_error("exactly one workload or slot is required", "`holdfast explain shop/web`")
     if kind is not None and kind.name not in ("Workload", "Replica"):
-        hint = f"`holdfast describe {kind.name.lower()} NAME` tells about it"
-        raise usage_error(f"{kind.name.lower()}: workloads and slots are explained", hint)
+        hint = f"`holdfast describe {kind.name.lower()} NAME` shows details"
+        raise usage_error(f"{kind.name.lower()}: only workloads and slots can be explained", hint)
     name = words[1] if len(words) == 2 else rest if kind is not None else words[0]
     if kind is None:
         kind = BY_NAME["Replica" if name.count("/") > 1 else "Workload"]
     found = object_ref(kind, name, context)
     if kind.name == "Replica" and not _is_slot(found.name):
-        raise usage_error(f"{name}: not the name of a slot", "[TENANT/]WORKLOAD/REGION/ORDINAL, such as web/eu/0")
+        raise usage_error(f"{name}: not a slot name", "[TENANT/]WORKLOAD/REGION/ORDINAL, for example web/eu/0")
     return found
 
 
@@ -86,14 +87,14 @@ def _workload(options: GlobalOptions, context: CliContext, one: ObjectRef, outpu
     if printer.print_structured({"workload": found, "queue": queued, "decisions": decided}, output):
         return
     if found is None and not queued and not decided:
-        hint = "`holdfast get workloads` shows which there are; decisions are kept for the retention time of a region"
-        raise CliError(f"nothing is known of workload {name}", hint=hint)
+        hint = "`holdfast get workloads` lists them; decisions are kept for the retention time of a region"
+        raise CliError(f"no workload, request or decision named {name}", hint=hint)
     printer.print_data("\n".join(explanation.explain_workload(name, found, queued, decided)))
     printer.print_data("\n".join(_next(name, queued, decided)))
 
 
 def _object(client: ApiClient, one: ObjectRef) -> Mapping[str, Any] | None:
-    """The object; None: there is none, or the server that is asked does not keep such."""
+    """Return the object; None if it does not exist or the server does not store its kind."""
     try:
         return client.get(one.kind.plural, one.name, tenant=one.tenant)
     except Exception as error:
@@ -103,13 +104,13 @@ def _object(client: ApiClient, one: ObjectRef) -> Mapping[str, Any] | None:
 
 
 def _next(name: str, queued: list[Any], decided: list[Any]) -> list[str]:
-    lines = [f"  `holdfast decisions --workload {name}` shows everything that was decided for it"]
+    lines = [f"  `holdfast decisions --workload {name}` shows all decisions about it"]
     went = [place["slot"] for item in decided for place in item.get("placements") or ()]
     if went:
         tenant = name.partition("/")[0]
-        lines.append(f"  `holdfast explain {tenant}/{went[0]}` tells why a slot went where it is")
+        lines.append(f"  `holdfast explain {tenant}/{went[0]}` explains why a slot is on its node")
     if queued:
-        lines.append(f"  `holdfast queue --region {queued[0].get('region')}` shows who is looked at before it")
+        lines.append(f"  `holdfast queue --region {queued[0].get('region')}` shows the requests before it")
     return ["", printer.paint("Next", "bold"), *lines]
 
 
@@ -123,9 +124,9 @@ def _slot(options: GlobalOptions, context: CliContext, one: ObjectRef, output: O
     if printer.print_structured({"slot": replica, "decision": decided}, output):
         return
     if replica is None and decided is None:
-        hint = f"`holdfast get replicas --region {region} --tenant {one.tenant}` shows which there are"
-        raise CliError(f"nothing is known of slot {name}", hint=hint)
+        hint = f"`holdfast get replicas --region {region} --tenant {one.tenant}` lists them"
+        raise CliError(f"no slot or decision named {name}", hint=hint)
     printer.print_data("\n".join(explanation.explain_slot(name, replica, decided)))
     if replica is not None and not (replica.get("status") or {}).get("node"):
         workload = name.rsplit("/", 2)[0]
-        printer.print_data(f"\n  it waits: `holdfast explain {workload}` tells why")
+        printer.print_data(f"\n  it waits: `holdfast explain {workload}` explains why")

@@ -1,4 +1,4 @@
-"""`holdfast queue`: what waits to be placed, in the order in which schedulers look at it, and why it waits."""
+"""`holdfast queue`: scheduling requests in the order in which schedulers try them, and why they wait."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from holdfast.cli.output.printer import OutputFormat
 
 app = make_app()
 
-Workload = Annotated[str, typer.Argument(metavar="[WORKLOAD]", help="Only of this workload: NAME or TENANT/NAME.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="No more than so many of each region.")]
+Workload = Annotated[str, typer.Argument(metavar="[WORKLOAD]", help="Requests of this workload: NAME or TENANT/NAME.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="Maximum per region.")]
 HEADINGS = ("POSITION", "REGION", "TENANT", "WORKLOAD", "CLASS", "OPEN", "SINCE", "REASON")
 
 
@@ -25,9 +25,9 @@ HEADINGS = ("POSITION", "REGION", "TENANT", "WORKLOAD", "CLASS", "OPEN", "SINCE"
 def queue(
     options: GlobalOptions, workload: Workload = "", limit: Limit = 100, output: OutputOption = OutputFormat.TEXT
 ) -> None:
-    """Show what waits to be placed, first what is looked at first; in one region with --region, or in all.
+    """Show scheduling requests in queue order, of one region (--region) or of all.
 
-    `holdfast explain WORKLOAD` tells more of one: all reasons, who can act, and what would change it.
+    `holdfast explain WORKLOAD` shows all reasons of one workload, who can act, and what resolves them.
     """
     context = resolve(options)
     found = region_requests.ask_regions(
@@ -40,11 +40,11 @@ def queue(
     if printer.print_structured({"kind": "QueueList", "items": items, "metadata": {"total": total}}, output):
         return
     if not items:
-        print_note("nothing waits")
+        print_note("no requests wait")
         return
     printer.print_data(printer.table(HEADINGS, map(_row, items)))
     if total > len(items):
-        print_note(f"and {total - len(items)} more; `--limit` shows more of them")
+        print_note(f"and {total - len(items)} more: raise `--limit`")
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`holdfast restart`: replace the replicas of a workload, one after another."""
+"""`holdfast restart`: replace all replicas of a workload by a rollout."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ app = make_app()
 
 @command(app)
 def restart(options: GlobalOptions, words: WorkloadArgument) -> None:
-    """Replace the replicas of a workload by new ones, as a rollout does and within its disruption budget.
+    """Replace all replicas of a workload by a rollout, within its disruption budget.
 
-    It sets `spec.template.restarted` to now: another template, and so a rollout to it.
+    Sets `spec.template.restarted` to the current time, which makes a new template.
     """
     context = resolve(options)
     workload = require_workload(resolve_object(words, context))

@@ -1,4 +1,4 @@
-"""`holdfast scale`: change how many replicas a workload has."""
+"""`holdfast scale`: change the number of replicas of a workload."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from holdfast.cli.targets import region_for, require_workload, resolve_object
 
 app = make_app()
 
-Replicas = Annotated[int, typer.Option("--replicas", min=0, help="How many there should be.")]
+Replicas = Annotated[int, typer.Option("--replicas", min=0, help="The new number.")]
 
 
 @command(app)
 def scale(options: GlobalOptions, words: WorkloadArgument, replicas: Replicas) -> None:
-    """Change how many replicas a workload has. Everything else of it stays as it is."""
+    """Change the number of replicas of a workload, and nothing else."""
     context = resolve(options)
     workload = require_workload(resolve_object(words, context))
     client = connect(options, context, region=region_for(workload.kind, context, options.region))

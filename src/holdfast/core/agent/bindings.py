@@ -1,12 +1,10 @@
-"""What stands on a node, as its agent is told: everything it must know of a slot but the template.
+"""The slots bound to a node, as its agent receives them, and why the node cannot run one.
 
-A slot *waits* while whoever it follows has not ended (RULES 15), or while its region may not begin it: a leased right
-that has lapsed, or was not told in this term.
+A slot *waits* while a slot that it follows has not ended (RULES 15), or while its region may not start it: its leased
+right has expired, or was not recorded in this term.
 
-What an agent does not take, though it is bound to its node: the ledger's picture of the node is not the node.
-
-It is refused at once, and waits to be placed anew. Where that leads here again it is refused later each time, so that
-nobody refuses in a tight loop.
+The ledger's record of a node may differ from the node. The agent then declines a binding at once, and the slot is
+placed again. If that leads to the same node, each refusal is delayed longer, so that no tight loop arises.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ from holdfast.core.region.state.tables import RegionState
 
 
 class BoundSlot(Row, frozen=True):
-    """One slot on the node.
+    """One slot on the node, with everything that its agent needs except the template.
 
-    `reported` is the revision of the binding, or of the agent's last word of it: what is older than the agent's
-    session was another life's, and is unknown until the ledger says so. `leased` work ends when the agent cannot renew
-    its session: it is exclusive, or its workload wants it to stop where it is cut off. What is exclusive and has
-    `moved` was bound to another machine of this node's name, or to another life of it: it is placed anew, under a
-    higher token.
+    The field `reported` is the revision of the binding, or of the agent's last report on it: one older than the agent's
+    session belongs to an earlier session, and the agent leaves the slot alone until the ledger marks it unknown.
+    `leased` work ends when the agent cannot renew its session: it is exclusive, or its workload stops when cut off.
+    Exclusive work with `moved` was bound to another machine with this node's name, or to an earlier boot: it is placed
+    again, under a higher fencing token.
     """
 
     slot: SlotKey
@@ -57,7 +55,7 @@ class BoundSlot(Row, frozen=True):
 
 
 def bindings_of_node(state: RegionState, node: Revision, now: Instant) -> list[BoundSlot]:
-    """All that stands on a node and concerns its agent, in the order in which it came."""
+    """Return the slots on a node that concern its agent, in the order in which they were placed."""
     room = state.node_usage.get(node) or EMPTY_USAGE
     slots = [state.slots[key] for key in slot_keys(room)]
     return [_bound(state, slot, now) for slot in slots if slot.phase is not Phase.RESERVED]
@@ -87,7 +85,7 @@ def _bound(state: RegionState, slot: Slot, now: Instant) -> BoundSlot:
 
 
 def is_leased(assignment: Assignment) -> bool:
-    """Whether its replicas end when their agent cannot renew its session."""
+    """Whether replicas end when their agent cannot renew its session."""
     return assignment.exclusive or assignment.stops_cut
 
 
@@ -98,14 +96,15 @@ def _waits(state: RegionState, slot: Slot, assignment: Assignment, now: Instant)
 def rejection_reason(
     one: BoundSlot, template: Template, node: RegisterNode, drivers: Collection[DriverKind], there: tuple[str, ...] = ()
 ) -> str:
-    """Why this node cannot run it; empty: it can, as far as that can be told before it is tried. `there` is whose work
-    is on a node that takes one tenant at a time."""
+    """Return why this node cannot run the slot; empty if no reason is known before the start. `there` are the tenants
+    with work on a node that accepts one tenant at a time.
+    """
     if template.driver not in drivers:
         return f"this node has no driver {template.driver}"
     first, last = node.ports
     beyond = [port for port in one.ports if not first <= port <= last]
     if beyond:
-        return f"port {beyond[0]} is none of this node's, which are {first} to {last}"
+        return f"port {beyond[0]} is outside this node's range, {first} to {last}"
     missing = [index for index in one.devices if index >= len(node.devices)]
     if missing:
         return f"this node has no device {missing[0]}"
@@ -114,7 +113,7 @@ def rejection_reason(
 
 
 def tenants_begun(bound: Iterable[BoundSlot], node: RegisterNode) -> dict[str, None]:
-    """Whose work has begun on a node that takes one tenant at a time, in order; of another it makes no difference."""
+    """Return the tenants with started work, in order, on a node that accepts one tenant at a time; otherwise none."""
     if not takes_one_tenant(node):
         return {}
     return {one.tenant: None for one in bound if one.phase is not Phase.BOUND}

@@ -1,10 +1,10 @@
-"""From what is bound to a node and what runs there to the next steps: start, stop, forget, and what to tell.
+"""The agent steps of a node, from its bindings and runs: start, stop, forget and report.
 
-    bound, nothing runs ──▶ start          runs, nobody binds it ──▶ stop
-    runs, and the ledger says less ──▶ the next edge that an agent owns ──▶ told
+    bound, no run ──▶ start          run without a binding ──▶ stop
+    run is ahead of the ledger ──▶ the next edge that an agent owns ──▶ report
 
-One step for each slot at a time: what follows is planned once the ledger or the node has answered. Nothing is begun
-without a lease, nor by a word that is older than the agent's own last one, nor by one of another life of it.
+One step per slot at a time: the next is planned after the answer of the ledger or the node. Nothing is started without
+a lease, on a binding older than the agent's own last report, or on one of an earlier session.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.commands import MoveSlot
 from holdfast.core.region.limits import DETAIL_MAX
 
-#: A process and its binding.
+#: A run: its slot and binding epoch.
 RunKey = tuple[SlotKey, Revision]
-#: By binding: why the node does not take it, and from when on that is said.
+#: Why the node declines a binding, and from when on the agent reports it, by run.
 Refusals = Mapping[RunKey, tuple[str, int]]
 
 
 class AgentView(Struct, frozen=True):
-    """What a plan is made of.
+    """The input of a plan.
 
-    `session` is this life of the agent. `single_line` is, by slot, the revision at which its last word landed; `barred`
-    are runs that the ledger does not let it keep, `begun` those that were begun and not told of yet. `lease` is until
-    when, on the node's even clock, the agent's session is sure to live.
+    The agent's session epoch is `session`. `received` maps slots to the revision at which the agent's last report was
+    committed. `barred` are runs that the ledger does not allow the agent to adopt, `started` those that were started
+    and not reported yet. `lease` is the end of the agent's session lease on the node's boot clock.
     """
 
     bound: Sequence[BoundSlot]
@@ -52,7 +52,7 @@ class AgentView(Struct, frozen=True):
 
 
 class AgentSteps(Struct):
-    """What to do now, in this order; and when to look again if nothing happens until then; 0: then not."""
+    """The steps to take now, in this order; and the time of the next plan if nothing happens before; 0: none."""
 
     stops: list[tuple[SlotKey, Revision, int]]
     forgets: list[RunKey]
@@ -61,12 +61,12 @@ class AgentSteps(Struct):
     look_at: int = 0
 
     def requeue_at(self, at: int) -> None:
-        """Not later than then."""
+        """Plan again at this time at the latest."""
         self.look_at = min(self.look_at, at) if self.look_at else at
 
 
 def plan(view: AgentView) -> AgentSteps:
-    """The next steps of a node."""
+    """Return the next steps of a node."""
     steps = AgentSteps([], [], [], [])
     wanted = {(one.slot, one.epoch) for one in view.bound}
     for key, run in view.runs.items():
@@ -86,7 +86,7 @@ def _end_unwanted(steps: AgentSteps, key: RunKey, run: ProcessRun, grace_ms: int
 
 
 class _Slot:
-    """One slot: what is bound, what runs of it, and how that feels."""
+    """One slot: its binding, its run, and the state of its probes."""
 
     def __init__(self, view: AgentView, steps: AgentSteps, one: BoundSlot) -> None:
         key = one.slot, one.epoch
@@ -98,7 +98,7 @@ class _Slot:
         self._template = view.templates[one.template]
 
     def step(self) -> None:
-        """Its next step, if there is one."""
+        """Add the slot's next step, if there is one."""
         one = self._one
         if one.phase is Phase.TERMINATING:
             self._terminate()
@@ -107,7 +107,7 @@ class _Slot:
         elif one.phase is Phase.SUCCEEDED:
             self._move(Phase.RELEASED, "collected")
         elif one.reported <= self._sight.session:
-            return  # another life's: it will be unknown, and then it is answered for
+            return  # of an earlier session: the ledger marks it unknown first, then the agent reports it
         elif one.phase is Phase.BOUND:
             self._begin()
         elif one.phase in (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING):
@@ -130,7 +130,7 @@ class _Slot:
             self._move(Phase.RELEASED, "declined", why)
 
     def _go_on(self) -> None:
-        """It is said to live: does it, and how well?"""
+        """Compare a live phase with the run and its probes."""
         run, one = self._run, self._one
         if run is None:
             self._move(Phase.FAILED, "exit", "nothing of it was found on its node")
@@ -162,7 +162,7 @@ class _Slot:
         return self._one.batch and run.here is ProcessState.ENDED and run.code == 0
 
     def _find_again(self) -> None:
-        """The ledger lost sight of it. What an ended run left behind is told as what it is."""
+        """Report an unknown slot: adopt its run, or report how it ended."""
         run, one = self._run, self._one
         may_keep = (one.slot, one.epoch) not in self._sight.barred
         if run is not None and run.here is ProcessState.RUNNING and not may_keep:
@@ -205,6 +205,6 @@ class _Slot:
 
 
 def single_line(detail: str) -> str:
-    """A detail as the ledger takes it, whatever a process, a probe or the machine has said: one line, not too long."""
+    """Return a detail in the form that the ledger accepts: one line of at most `DETAIL_MAX` characters."""
     line = "; ".join(filter(None, map(str.strip, detail.splitlines())))
     return "".join(letter if letter.isprintable() else "?" for letter in line)[:DETAIL_MAX]

@@ -1,4 +1,4 @@
-"""What there is on a node, as its agent sees it: runs of slots, and how they feel."""
+"""The processes of slots on a node, and the state of their probes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class ProcessState(StrEnum):
-    """How far a process is."""
+    """The state of a process."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -16,9 +16,9 @@ class ProcessState(StrEnum):
 
 
 class ProcessRun(Struct, frozen=True):
-    """One process, or what is left of it: since when it is so, and why it ended, in the words of the edge table.
+    """One process, running or ended: its state, since when, and the end's cause from the edge table.
 
-    `code` is what it exited with by itself; None: somebody or a signal ended it, or nobody knows.
+    The exit code is `code`; None: ended by the agent or a signal, or unknown.
     """
 
     here: ProcessState
@@ -29,7 +29,7 @@ class ProcessRun(Struct, frozen=True):
 
 
 class ProbeState(Struct, frozen=True):
-    """What probes say of a process: it has started, it is ready, it is to be ended."""
+    """The state of a process's probes: started, ready, or failed, so that it must be ended."""
 
     started: bool = True
     ready: bool = True
@@ -37,5 +37,5 @@ class ProbeState(Struct, frozen=True):
     detail: str = ""
 
 
-#: Where nothing is asked, whatever runs is well.
+#: Without probes, every running process counts as started and ready.
 NOT_PROBED = ProbeState()

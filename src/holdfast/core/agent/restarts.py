@@ -1,6 +1,6 @@
-"""Whether what has failed is started again on its node, and when: later each time, so that nothing loops tightly.
+"""Whether and when a failed run is restarted on its node: later each time, so that nothing loops tightly.
 
-What was given up is placed anew and fails again, wherever it stands: so the pauses go on where they were.
+The back-off continues after a slot is given up: placed again, it may fail again on any node.
 """
 
 from __future__ import annotations
@@ -9,29 +9,33 @@ from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.agent.processes import ProcessRun
 from holdfast.core.model.objects.workloads import RestartPolicy, Template, restarts_allowed
 
-#: Before the first restart so long; twice as long before each later one.
+#: The back-off before the first restart; it doubles for each later one, up to the maximum.
 PAUSE_MS, PAUSE_MAX_MS = 1_000, 60_000
 
 
 def may_restart(template: Template, one: BoundSlot, run: ProcessRun | None) -> bool:
-    """Whether its policy lets it be started again here. Its token is that of its binding: two machines share none."""
+    """Whether the policy allows a restart here. A moved binding may not: two machines must not share its token."""
     if one.moved or one.restarts >= restarts_allowed(template):
         return False
     return template.restart is RestartPolicy.ALWAYS or run is None or run.code != 0
 
 
 def restart_at(one: BoundSlot, run: ProcessRun | None, now: int) -> int:
-    """When, on the node's even clock. What left nothing behind is started at once: it was fenced, or never began."""
+    """Return when to restart, on the node's boot clock. A binding without a run is started at once: it was fenced or
+    never started.
+    """
     if run is None:
         return now
     return run.since + min(PAUSE_MAX_MS, PAUSE_MS << min(one.restarts + 2 * one.attempts, 10))
 
 
 def give_up_at(one: BoundSlot, run: ProcessRun | None, now: int) -> int:
-    """When what is not started again here may be placed anew: at once, unless that was tried before."""
+    """Return when a slot that is not restarted may be released for placement: at once, or delayed if agents gave it up
+    before.
+    """
     return restart_at(one, run, now) if one.attempts else now
 
 
 def rejection_backoff_ms(times: int) -> int:
-    """How long to wait before the same slot is refused once more, after so many times."""
+    """Return the back-off before the same slot is declined again, after this many times."""
     return min(PAUSE_MAX_MS, PAUSE_MS << min(times - 1, 10)) if times else 0

@@ -1,4 +1,4 @@
-"""The contract that both ledgers share. No platform or region word appears here.
+"""The contract that both ledgers share. No platform or region concept appears here.
 
     envelope --> authorize --> handler --> Accepted(events) | Refused | Repeated
                                             events --> evolve --> state
@@ -6,7 +6,7 @@
 - `revision`    log positions in one integer; revision tokens
 - `envelope`    `Envelope` (actor, session, cause, evidence) and `Stamp`
 - `answers`     `Accepted`, `Refused`, `Repeated`, refusal codes and refusal constructors
-- `levels`      format levels: what each level adds, and how a record is written below it
+- `levels`      ledger levels: what each level adds, and how a record is written below it
 - `codec`       records, batches, hash chain, strict readers
 - `partial`     answers of commands with many parts: which part was refused, and why
 - `reconciler`  the `Reconciler` contract: `reconcile(state, key, now) -> ReconcileResult`

@@ -1,4 +1,4 @@
-"""Answers of a ledger. An expected answer is a value: accepted, refused with a code and the facts, or a repeat."""
+"""Answers of a ledger. An expected answer is a value: accepted, refused with a code and facts, or a duplicate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Code(StrEnum):
     WRONG_SCOPE = "wrong-scope"
     EXPIRED = "expired"
     LEVEL = "level"
-    # What the command names
+    # The objects that the command names
     NOT_FOUND = "not-found"
     EXISTS = "exists"
     STALE = "stale"
@@ -71,7 +71,7 @@ class Code(StrEnum):
     TOMBSTONED = "tombstoned"
 
 
-#: Why something is not placed that another place might not say: there is no room for it here.
+#: Refusals of one node that another node might accept: the slot does not fit on this node.
 NO_ROOM = (
     Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.NEAR, Code.PROTECTED, Code.LABELS,
     Code.TAINT, Code.TENANCY, Code.ONE_TENANT, Code.ISOLATION, Code.NODE_UNAVAILABLE,
@@ -79,7 +79,7 @@ NO_ROOM = (
 
 
 class Refused(Struct, frozen=True):
-    """Nothing has changed. The facts say which object, what was seen, and what to wait for."""
+    """Nothing has changed. The facts name the object, the revision seen, and the revision to wait for."""
 
     code: Code
     message: str
@@ -87,9 +87,9 @@ class Refused(Struct, frozen=True):
 
 
 class Accepted(Struct, frozen=True, gc=False):
-    """What becomes true when these events are durable. `answer` is what the sender is told besides the revision.
+    """The events of an accepted command, in effect once durable. `answer` is returned to the sender with the revision.
 
-    `rows`: how many numbers its ranges stand for. In a batch they weigh as much as if each were named.
+    `rows`: how many numbers its ranges contain. In a batch each number weighs as much as if it were listed.
     """
 
     events: tuple[Any, ...]
@@ -98,7 +98,7 @@ class Accepted(Struct, frozen=True, gc=False):
 
 
 class Repeated(Struct, frozen=True, gc=False):
-    """The command was accepted before, at this revision: the first answer again."""
+    """A duplicate: the command was accepted before, at this revision. The sender gets the first answer again."""
 
     revision: Revision
     answer: bytes
@@ -108,37 +108,37 @@ Answer = Accepted | Refused | Repeated
 
 
 def stale(key: str, seen: Revision, catch_up_to: Revision, because: str) -> Refused:
-    """The sender's view is behind: it should wait for `catch_up_to` and look again."""
+    """Refuse a command whose view is stale. The sender should wait for `catch_up_to` and decide again."""
     facts = {"key": key, "seen": seen, "catch_up_to": catch_up_to, "because": because}
-    return Refused(Code.STALE, f"{key} has changed since the view this was based on: {because}", facts)
+    return Refused(Code.STALE, f"{key} has changed since the sender's view: {because}", facts)
 
 
 def too_large(what: str, size: int, most: int) -> Refused:
-    """More than is taken: of what, how much there is, and the most."""
+    """Refuse a size above its limit."""
     facts = {"what": what, "size": size, "most": most}
-    return Refused(Code.TOO_LARGE, f"{size} {what}; at most {most} are taken", facts)
+    return Refused(Code.TOO_LARGE, f"{size} {what}; at most {most} are accepted", facts)
 
 
 def not_found(kind: str, name: object) -> Refused:
-    """There is no such object."""
+    """Refuse a command that names an object that does not exist."""
     return Refused(Code.NOT_FOUND, f"there is no {kind} {name}", {"kind": kind, "name": name})
 
 
 def malformed(message: str, **facts: Any) -> Refused:
-    """It is not what it should be."""
+    """Refuse a command with an invalid value."""
     return Refused(Code.MALFORMED, message, facts)
 
 
 def contradictory(message: str, **facts: Any) -> Refused:
-    """It cannot all be meant."""
+    """Refuse a command whose parts contradict each other or the state."""
     return Refused(Code.CONTRADICTORY, message, facts)
 
 
 def in_use(message: str, **facts: Any) -> Refused:
-    """Something still depends on it."""
+    """Refuse a change of an object that others still depend on."""
     return Refused(Code.IN_USE, message, facts)
 
 
 def already(key: str, revision: Revision) -> Refused:
-    """Nothing to do: it is so, since that revision."""
-    return Refused(Code.ALREADY, f"{key} is so already", {"key": key, "revision": revision})
+    """Refuse a command that would change nothing: the state is as requested since that revision."""
+    return Refused(Code.ALREADY, f"{key} already has the requested state", {"key": key, "revision": revision})

@@ -1,8 +1,8 @@
-"""Canonical bytes: records, batches, the hash chain, and a decoder that refuses what it does not know.
+"""Canonical bytes: records, batches, the hash chain, and a decoder that rejects unknown fields and tags.
 
-A batch is `[header, records, evidence]`. Folding reads the first two and skips the third: evidence is durable with
-its batch and never part of state. The digest of a batch covers the digest of the one before it, so a batch names its
-whole past.
+A batch is `[header, records, evidence]`. Folding reads the first two and skips the third: evidence is durable with its
+batch and never part of state. The digest of a batch covers the previous digest, so it identifies the complete log up to
+that batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ E = TypeVar("E")
 
 DIGEST_BYTES = 32
 RECORD_BYTES_MAX = 1 << 20
-#: A copy of what another ledger has taken, which may be as large as a record there, and what goes around it here.
+#: Limit for a copy of another ledger's object: the largest record of that ledger, plus its framing here.
 COPY_BYTES_MAX = RECORD_BYTES_MAX + (64 << 10)
 EVIDENCE_BYTES_MAX = 1 << 20
 
@@ -34,7 +34,7 @@ encode = _encoder.encode
 
 
 class LogRecord(Struct, Generic[E], frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """One accepted command as it stands in the log: who, when, why, what a repeat is answered, and its events."""
+    """One accepted command in the log: actor, times, cause, the answer for retries, and its events."""
 
     at: Instant
     sent: Instant
@@ -50,7 +50,7 @@ class LogRecord(Struct, Generic[E], frozen=True, array_like=True, forbid_unknown
 
 
 class Header(Row, frozen=True):
-    """What a batch says of itself."""
+    """The log position, term and level of a batch, and the digest of the previous batch."""
 
     log_id: str
     seq: int
@@ -60,7 +60,7 @@ class Header(Row, frozen=True):
 
 
 class Evidence(Row, frozen=True):
-    """A decision or an audit event, encoded, beside the record with this index in its batch."""
+    """An encoded decision or audit event that belongs to the record with this index in its batch."""
 
     record: int
     payload: bytes
@@ -81,20 +81,20 @@ class Batch(Struct, Generic[E], frozen=True):
 
 
 class Corrupt(Exception):
-    """A batch whose bytes are not what was written: named by its place and both digests."""
+    """The bytes of a batch differ from those that were written. The message names its position and both digests."""
 
 
 class UpgradeNeeded(Exception):
-    """A batch that is intact and that this version cannot read: it stops rather than guess."""
+    """A batch is intact, but this version cannot read it. The reader stops and does not guess."""
 
 
 def chain(previous: bytes, raw: bytes) -> bytes:
-    """The digest of a batch: of the digest before it and its own bytes."""
+    """Return the digest of a batch: a hash of the previous digest and the batch's bytes."""
     return hashlib.blake2b(previous + raw, digest_size=DIGEST_BYTES).digest()
 
 
 def encode_batch(header: Header, records: Sequence[bytes], evidence: Sequence[Evidence]) -> bytes:
-    """The batch's bytes from records that are encoded already."""
+    """Return the bytes of a batch, given its encoded records."""
     return encode([header, [Raw(record) for record in records], evidence])
 
 
@@ -119,11 +119,11 @@ class BatchReader(Generic[E]):
         self._records = msgspec.msgpack.Decoder(tuple[LogRecord[events], ...])
 
     def of_level(self, level: int) -> BatchReader[E]:
-        """A reader of these events that knows no later level than this one."""
+        """Return a reader of these events that rejects levels above this one."""
         return BatchReader(self._events, level)
 
     def read(self, raw: bytes, previous: bytes, digest: bytes) -> Batch[E]:
-        """The batch that follows `previous` and was written with `digest`, or `Corrupt`, or `UpgradeNeeded`."""
+        """Return the batch that follows `previous` and has this `digest`. Raise `Corrupt` or `UpgradeNeeded`."""
         found = chain(previous, raw)
         if found != digest:
             raise Corrupt(f"batch of {len(raw)} bytes has digest {found.hex()}, the log says {digest.hex()}")
@@ -139,16 +139,16 @@ class BatchReader(Generic[E]):
             raise UpgradeNeeded(f"batch {header.seq} cannot be read by this version: {error}") from error
 
     def header(self, raw: bytes) -> Header:
-        """What a batch says of itself; its records are not read, and its digest is not checked."""
+        """Return the header of a batch. The records are not read and the digest is not checked."""
         return _frame(raw).header
 
     def evidence(self, raw: bytes) -> tuple[Evidence, ...]:
-        """The second section of a batch, which folding never reads."""
+        """Return the evidence of a batch, which folding never reads."""
         return _evidence.decode(_frames.decode(raw).evidence)
 
 
 class EnvelopeReader:
-    """Decodes envelopes of one ledger's commands, or says what is wrong with the bytes."""
+    """Decodes envelopes of one ledger's commands, or returns a refusal for malformed bytes."""
 
     def __init__(self, commands: Any) -> None:
         self._decoder: msgspec.msgpack.Decoder[Envelope[Any]]
@@ -156,7 +156,7 @@ class EnvelopeReader:
         self._commands: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(commands)
 
     def read(self, raw: bytes) -> Envelope[Any] | Refused:
-        """The envelope, or why there is none in these bytes."""
+        """Return the envelope, or the refusal if the bytes contain none."""
         if len(raw) > RECORD_BYTES_MAX:
             return too_large("bytes in a command", len(raw), RECORD_BYTES_MAX)
         try:
@@ -165,7 +165,7 @@ class EnvelopeReader:
             return Refused(Code.MALFORMED, f"not a command: {error}", {"error": str(error)})
 
     def command(self, raw: bytes) -> Any | None:
-        """A command by itself, as the record of what a person did holds it; None: this version cannot read it."""
+        """Decode a command alone, as an audit event stores it. None: this version cannot read it."""
         try:
             return self._commands.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -176,16 +176,16 @@ _items: msgspec.msgpack.Decoder[DecisionEvidence | AuditEvent] = msgspec.msgpack
 
 
 def read_evidence(payload: bytes) -> DecisionEvidence | AuditEvent:
-    """What an evidence's payload says; `msgspec.MsgspecError` when a scheduler sent something else."""
+    """Decode the payload of an evidence. Raise `msgspec.MsgspecError` if a scheduler sent anything else."""
     return _items.decode(payload)
 
 
 def body_digest(envelope: Envelope[Any]) -> bytes:
-    """What an idempotency key is bound to: the command, and what its sender expects, if anything.
+    """Return the digest that an idempotency key is bound to: of the command and the revision its sender expects.
 
-    The command as the first level that can say it all would write it: so a repeat that comes after an upgrade, which
-    gave the command more fields, is still the same. Some commands have had a field for what is expected before
-    envelopes had one: there it is written, wherever it stands.
+    The command is encoded at the lowest level that loses nothing. So a retry matches after an upgrade that added
+    fields. Some commands had an `expect` field before envelopes had one: the expected revision is then encoded in that
+    field, whether it came there or in the envelope.
     """
     command, expect = envelope.command, envelope.expect
     if expect and hasattr(command, "expect"):
@@ -197,11 +197,11 @@ def body_digest(envelope: Envelope[Any]) -> bytes:
 
 
 def template_digest(template: Template) -> str:
-    """The name of a template: equal templates are one, whoever wrote them, and whichever version names them."""
+    """Return the name of a template. Equal templates have one name, whichever author or version computes it."""
     return hashlib.blake2b(encode(plainest(template)), digest_size=16).hexdigest()
 
 
 def key_id(actor: str, key: str) -> int:
-    """An idempotency key within its actor's own, as one number."""
+    """Return the number of an idempotency key, which is scoped to its actor."""
     digest = hashlib.blake2b(f"{actor}\0{key}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") or 1

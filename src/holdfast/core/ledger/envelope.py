@@ -1,4 +1,4 @@
-"""What carries a command to a ledger."""
+"""Envelopes, which carry commands to a ledger, and stamps, which locate events in its log."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from holdfast.core.model.values.structs import Instant, Revision
 
 C = TypeVar("C")
 
-#: Expected of an object that must not exist, and of one that must, whatever its revision.
+#: Values of `expect`: the object must not exist, or must exist at any revision.
 ABSENT: Revision = -1
 PRESENT: Revision = -2
 
 
 class Envelope(Struct, Generic[C], frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A command with its sender and its reasons.
+    """A command with its sender, its cause and its evidence.
 
-    Machines name their session and a sequence number in it; people name an idempotency key. `cause` is the revision
-    that made the command necessary: from any event one walks back to the workload's generation. `sent` is when it was
-    first sent, and stays the same in a repeat. `view` and `policy` are the revisions it was based on; `evidence` is
-    kept beside the log and never folded. `expect` is the revision at which the sender read the object that the command
-    changes or follows from, `ABSENT` or `PRESENT`; 0: whatever is there. The ledger judges it with the command (see
-    `commit.preconditions`). `via` is the server that acted for the actor; empty: the actor itself asked. The server
-    that takes an envelope says so, never its sender. It makes no difference to what is decided, and a repeat may come
-    another way.
+    A machine names its session and a sequence number in it; an operator or tenant names an idempotency key. `cause` is
+    the revision that made the command necessary: from any event, causes lead back to the workload's generation. `sent`
+    is the time of the first attempt; a retry repeats it. `view` and `policy` are the revisions that the command was
+    based on. `evidence` is stored with the batch and never folded. `expect` is the revision at which the sender read
+    the object that the command changes or follows from, `ABSENT` or `PRESENT`; 0: any. The ledger checks it together
+    with the command (see `commit.preconditions`). `via` is the server that acted for the actor; empty: the actor sent
+    the request itself. The receiving server sets `via`, never the sender. `via` does not affect the decision, and a
+    retry may come through another server.
     """
 
     actor: str
@@ -43,7 +43,7 @@ class Envelope(Struct, Generic[C], frozen=True, array_like=True, forbid_unknown_
 
 
 class Stamp(Struct, frozen=True, gc=False):
-    """Where and when an event stands in the log, and who caused it."""
+    """The revision and time of an event in the log, and its actor."""
 
     revision: Revision
     at: Instant

@@ -1,18 +1,18 @@
 """Levels: what may be written to a log, so that every server that follows it can read it (RULES 16).
 
-A log is of one level at a time, and its facts say which. What a level adds is in the code from then on, and it is
-written, digested and seen by `evolve` only in logs of that level or above:
+A log has one level at a time, recorded in its info. The code contains all levels. An addition of a level is written,
+digested and seen by `evolve` only in logs of that level or above:
 
     ADDED    on a struct: by field, the level that added it. Added fields come last and have a default
     LOWERED  on a struct: by field, how its value was written before level 2
-    SINCE    on a struct: the level that added it, for events and whatever else is told apart by a tag
-    since()  for one member of an enum. It is never left out with its field: what it asks for would be forgotten
+    SINCE    on a struct: the level that added it, for events and other tagged structs
+    since()  for one member of an enum. It is never omitted with its field: its effect would be lost
 
-    lowered(event, level)   the event as `evolve` may see it: what later levels added has its default
-    form(value, level)      what is encoded in its place: without what later levels added
+    at_level(value, level)  the value as `evolve` may see it: additions of later levels have their defaults
+    form(value, level)      the encoded form of a value: without additions of later levels
 
 Levels only rise, by a record in the log, when all its servers can read the next one. Below the newest level both
-functions walk through every value; at the newest they are not called.
+functions walk through every value; at the newest level they are not called.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from holdfast.core.model.objects.isolation import Isolation
 from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.values.conditions import ConditionReason
 
-#: What a writer of this version can write and a reader of it can read.
+#: The level that this version writes, and the highest that it reads.
 LEVEL = 2
-#: The first level: what structs, fields and words have that say nothing else.
+#: The first level: of all structs, fields and enum members that declare no other.
 FIRST = 1
 
 E = TypeVar("E", bound=Enum)
 
-#: Members of enums that a later level than the first added.
+#: Members of enums that a level after the first added.
 _words: dict[Enum, int] = dict.fromkeys(
     (
         ConditionReason.MACHINE_REPLACED, ConditionReason.REBOOTED, ConditionReason.TIMES_NOT_KEPT,
@@ -48,7 +48,7 @@ _words: dict[Enum, int] = dict.fromkeys(
 
 
 class AboveLevel(Exception):
-    """Something of a later level than the log's: it cannot be written yet."""
+    """A value belongs to a later level than the log's: it cannot be written yet."""
 
     def __init__(self, what: str, level: int) -> None:
         super().__init__(f"{what} is of level {level}")
@@ -56,23 +56,23 @@ class AboveLevel(Exception):
 
 
 def since(member: E, level: int) -> E:
-    """Say that a level has added this member to its enum."""
+    """Declare that a level added this member to its enum. Return the member."""
     _words[member] = level
     return member
 
 
 def members(enum: type[E], level: int) -> tuple[E, ...]:
-    """The members that an enum has at a level."""
+    """Return the members that an enum has at a level."""
     return tuple(one for one in enum if _words.get(one, FIRST) <= level)
 
 
 class _Plan(Struct, frozen=True):
     """How values of one struct are written at one level."""
 
-    #: The fields that are written, and of those the ones that were written otherwise.
+    #: The fields that are written, and how to convert those that had another form before.
     kept: tuple[str, ...]
     otherwise: dict[str, Callable[[Any], Any]]
-    #: The fields that are not, and what they hold instead.
+    #: The omitted fields, and their defaults.
     left: tuple[tuple[str, Any], ...]
     is_array: bool
     tag: tuple[Any, ...]
@@ -103,13 +103,15 @@ def _default(kind: type[Struct], field: msgspec.structs.FieldInfo) -> Any:
 
 
 def columns_at(kind: type[Struct], level: int) -> list[tuple[str, Callable[[Any], Any] | None]]:
-    """The fields of a row that are written at a level, and how those are made that were written otherwise."""
+    """Return the fields of a row that are written at a level, each with its conversion to the older form, if any."""
     plan = _plan(kind, level)
     return [(name, plan.otherwise.get(name)) for name in plan.kept]
 
 
 def at_level(value: Any, level: int) -> Any:
-    """The value with what later levels added at its default. `AboveLevel` when it is of a later level itself."""
+    """Return the value with additions of later levels at their defaults. Raise `AboveLevel` if the value itself is
+    later.
+    """
     if isinstance(value, tuple):
         found = tuple(at_level(one, level) for one in value)
         return value if all(a is b for a, b in zip(found, value, strict=True)) else found
@@ -134,7 +136,7 @@ def _refuse_word(value: Any, level: int) -> None:
 
 
 def form(value: Any, level: int) -> Any:
-    """What is encoded in place of a value at a level, once it was lowered to it."""
+    """Return the encoded form of a value at a level. The value is lowered to that level already."""
     if isinstance(value, tuple | list):
         found = [form(one, level) for one in value]
         return value if all(a is b for a, b in zip(found, value, strict=True)) else found
@@ -153,7 +155,7 @@ def form(value: Any, level: int) -> Any:
 
 
 def plainest(value: Any) -> Any:
-    """What the lowest level encodes in place of a value that loses nothing by it."""
+    """Return the encoded form at the lowest level that loses nothing of the value."""
     kind: Any = type(value)
     if is_of_the_first(kind) or _leaves_out_additions(kind):
         return value
@@ -168,14 +170,15 @@ def plainest(value: Any) -> Any:
 
 @cache
 def is_of_the_first(declared: Any) -> bool:
-    """Whether no later level than the first has added anything to values of a type."""
+    """Whether no later level has added anything to values of a type."""
     return all(_is_first(one) for one in _within(declared, {}))
 
 
 @cache
 def _leaves_out_additions(kind: Any) -> bool:
-    """Whether a struct leaves out what has its default, and only fields of its own were added: then an addition is
-    written where it says something, and nowhere else."""
+    """Whether a struct omits defaults, and only its own fields were added. An addition is then encoded only if it
+    differs from its default.
+    """
     if (
         not issubclass(kind, Struct)
         or not kind.__struct_config__.omit_defaults
@@ -189,7 +192,7 @@ def _leaves_out_additions(kind: Any) -> bool:
 
 def _is_first(one: Any) -> bool:
     if not isinstance(one, type) or one is Any:
-        return one is ...  # what is not known when the code is read may be anything
+        return one is ...  # an unresolved annotation may stand for any type
     if issubclass(one, Enum):
         return members(one, FIRST) == tuple(one)
     additions = (getattr(one, "ADDED", {}), getattr(one, "LOWERED", {}))
@@ -197,7 +200,7 @@ def _is_first(one: Any) -> bool:
 
 
 def _within(declared: Any, seen: dict[Any, None]) -> dict[Any, None]:
-    """The types of which values of a type are made."""
+    """Return the types that values of a type consist of."""
     if get_origin(declared) is Annotated:
         return _within(get_args(declared)[0], seen)
     if declared in seen:

@@ -1,4 +1,4 @@
-"""Commands that name many things are judged one by one: what was met becomes events, what was not is told."""
+"""Answers to commands with many parts: accepted parts become events, refused parts are listed in the answer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, too_large
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.values.structs import Revision, Row
 
-#: How many placements, moves, stops or slots one command may name (RULES 11).
+#: The largest number of placements, moves, stops or slots that one command may name (RULES 11).
 PARTS_MAX = 1_000
 
 
 class RefusedPart(Row, frozen=True):
-    """One part of a command that was refused: which, why, and the revision to wait for (0: waiting does not help)."""
+    """One refused part of a command: its index, the code, and the revision to wait for (0: waiting does not help)."""
 
     group: int
     index: int
@@ -25,7 +25,7 @@ class RefusedPart(Row, frozen=True):
 def partial_answer(
     events: tuple[Any, ...], lost: list[RefusedPart], view: Revision = 0, *, all_or_nothing: bool = False
 ) -> Accepted | Refused:
-    """Accepted with what was not met as its answer; refused when nothing was met, or not all of all-or-nothing."""
+    """Return Accepted with the refused parts listed; Refused if no part is accepted, or all-or-nothing is not met."""
     if not lost or (events and not all_or_nothing):
         return Accepted(events, encode(lost) if lost else b"")
     first = lost[0]
@@ -37,7 +37,7 @@ def partial_answer(
 
 
 def wrong_count(count: int) -> Refused | None:
-    """A command names something, and not too much."""
+    """Refuse a command that names no part, or more than `PARTS_MAX`."""
     if 0 < count <= PARTS_MAX:
         return None
-    return too_large("things that a command names, which are at least one", count, PARTS_MAX)
+    return too_large("parts in a command, which needs at least one", count, PARTS_MAX)

@@ -1,9 +1,10 @@
-"""The contract of a reconciler: `reconcile(state, key, now)` gives commands, and when to look again.
+"""The contract of a reconciler: `reconcile(state, key, now)` returns commands and the time of the next call.
 
-    touched object --wake--> keys --reconcile--> commands to the ledger, which judges them as it judges everybody's
+    touched object --wake--> keys --reconcile--> commands to the ledger, which decides them like any sender's
 
-It works from what is, not from what happened: looked at too often it is silent, and looked at too late it does the same
-as in time. It holds nothing between two calls. Who calls it, how often, and what becomes of a refusal is the runner's.
+A reconciler works from the current state, not from past events: called too often it returns nothing, called late it
+returns the same as in time. It stores nothing between calls. The controller manager decides when to call it, how often,
+and how to treat a refusal.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from holdfast.core.model.values.structs import Instant, Revision
 T = TypeVar("T")
 
 
-#: What a reconciler looks at in one call: plain values with a stable repr, such as a uid, a name, or a tuple of them.
+#: The subject of one call: plain values with a stable repr, such as a uid, a name, or a tuple of them.
 ReconcileKey = Hashable
 #: What an event touched: the kind of the object and its id.
 WatchKey = tuple[str, Hashable]
@@ -27,13 +28,14 @@ WatchKey = tuple[str, Hashable]
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
 
-#: What `wake` answers where a change concerns all keys, however many: whoever asks lists them once for all changes.
+#: Answer of `wake` if a change concerns all keys: the caller lists them once for all changes.
 EVERYTHING: tuple[ReconcileKey, ...] = ("everything",)
 
 
 class ProposedCommand(Struct, frozen=True):
-    """A command to send, and the revision that made it necessary. `expect`: of the object by which it was decided; once
-    that is another one the command is stale."""
+    """A command to send, and the revision that made it necessary. `expect` is the revision of the object that it was
+    decided by; the command is stale once the object has another.
+    """
 
     command: Any
     cause: Revision = 0
@@ -41,8 +43,9 @@ class ProposedCommand(Struct, frozen=True):
 
 
 class ReconcileResult(Struct, frozen=True):
-    """What to send now, and when to look again even if nothing changes. The commands do not rely on one another:
-    each may be refused by itself."""
+    """Commands to send now, and when to reconcile again even without a change. The commands are independent: each may
+    be refused alone.
+    """
 
     commands: tuple[ProposedCommand, ...] = ()
     requeue_at: Instant | None = None
@@ -52,25 +55,24 @@ NO_CHANGES = ReconcileResult()
 
 
 class Reconciler(Protocol[S_contra]):
-    """One controller. Its principal is `controller/NAME`, and it sends only what that one may."""
+    """One controller. Its principal is `controller/NAME`, which limits the commands it may send."""
 
     name: str
-    #: The kinds of objects whose changes it listens to.
+    #: The kinds of objects whose changes wake it.
     watches: tuple[str, ...]
 
     def keys(self, state: S_contra) -> Iterable[ReconcileKey]:
-        """Everything it might have to do something about, in a chosen order: what a resync looks at."""
+        """Return all keys that may need work, in a chosen order: a resync reconciles them."""
 
     def wake(self, state: S_contra, touched: WatchKey) -> Iterable[ReconcileKey]:
-        """Its keys that a change of this object may concern, or `EVERYTHING`. The object may be gone from the state by
-        now."""
+        """Return the keys that a change of this object may concern, or `EVERYTHING`. It may be deleted already."""
 
     def reconcile(self, state: S_contra, key: ReconcileKey, now: Instant) -> ReconcileResult:
-        """What to do about this key. Nothing, if the key is gone or all is as it should be."""
+        """Return what to do for this key: nothing if the key is deleted or the state is as it should be."""
 
 
 def keys_to_wake(reconciler: Reconciler[S], state: S, touched: Iterable[WatchKey]) -> Iterator[ReconcileKey]:
-    """The keys that these changes concern. All are listed once, however many changes concern all of them."""
+    """Yield the keys that these changes concern. All keys are listed once, even if several changes concern all."""
     listed = False
     for one in touched:
         if one[0] in reconciler.watches:
@@ -83,11 +85,11 @@ def keys_to_wake(reconciler: Reconciler[S], state: S, touched: Iterable[WatchKey
 
 
 def principal(name: str) -> str:
-    """Who a reconciler of this name acts as."""
+    """Return the actor of the reconciler with this name."""
     return f"controller/{name}"
 
 
 def chunked(named: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """As many as one command may name, and then as many again (RULES 11)."""
+    """Yield the values in chunks that one command may name (RULES 11)."""
     for first in range(0, len(named), PARTS_MAX):
         yield tuple(named[first : first + PARTS_MAX])

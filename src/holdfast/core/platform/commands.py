@@ -1,4 +1,4 @@
-"""What the platform's ledger can be asked.
+"""Commands of the platform ledger.
 
 Each command has one rule in `definition`: its owners, its side effect, what undoes it.
 
@@ -23,12 +23,12 @@ from holdfast.core.model.values.structs import Duration, Instant, Revision, Row
 
 # Objects
 
-#: What operators write.
+#: Objects that operators write.
 OperatorObject = Tenant | Quota | PriorityClass | Principal | Token | Region | NodePool | RecoveryBudget
 
 
 class Put(Row, frozen=True, tag="put"):
-    """Create or change an object. `expect` as in the envelope, which is where it comes from today."""
+    """Create or change an object. `expect` is the precondition that envelopes carry today."""
 
     object: OperatorObject
     expect: Revision = 0
@@ -42,10 +42,7 @@ class PutWorkload(Row, frozen=True, tag="put-workload"):
 
 
 class Delete(Row, frozen=True, tag="delete"):
-    """Remove an object that nothing refers to. `uid` is the one that is meant; 0: whatever has the name.
-
-    `expect` as in `Put`.
-    """
+    """Delete an object that nothing refers to. `uid` names one object; 0: any of this name. `expect` as in `Put`."""
 
     kind: str
     name: str
@@ -54,7 +51,7 @@ class Delete(Row, frozen=True, tag="delete"):
 
 
 class DeleteWorkload(Row, frozen=True, tag="delete-workload"):
-    """End a workload everywhere; it is gone when every region has released it. `uid` and `expect` as in `Delete`."""
+    """Delete a workload, once every region has released it. `uid` and `expect` as in `Delete`."""
 
     tenant: str
     name: str
@@ -63,7 +60,9 @@ class DeleteWorkload(Row, frozen=True, tag="delete-workload"):
 
 
 class ReportStatus(Row, frozen=True, tag="report-status"):
-    """What the regions together say of a workload, as of a generation of its spec. Conditions it does not name stay."""
+    """Report the state of a workload over all regions, for a generation of its spec. Conditions that are not named
+    stay.
+    """
 
     workload: Revision
     observed_generation: int
@@ -79,7 +78,7 @@ class ReportStatus(Row, frozen=True, tag="report-status"):
 
 
 class Assign(Row, frozen=True, tag="assign"):
-    """This many of each template in this region, for this purpose; ordinals where the workload is exclusive."""
+    """Set how many replicas of each template a region runs for a purpose; `ordinals` if the workload is exclusive."""
 
     workload: Revision
     region: str
@@ -91,22 +90,22 @@ class Assign(Row, frozen=True, tag="assign"):
 
 
 class Activate(Row, frozen=True, tag="activate"):
-    """Failover: what stood by runs now."""
+    """Start the replicas of a standby recovery assignment: failover."""
 
     assignment: Revision
 
 
 class EndAssignment(Row, frozen=True, tag="end-assignment"):
-    """Nothing of it is wanted any more; the region releases it."""
+    """End an assignment: it requests no more replicas, and the region releases those that it has."""
 
     assignment: Revision
 
 
 class RemoveAssignment(Row, frozen=True, tag="remove-assignment"):
-    """The region has released an ended assignment and every identity in it.
+    """Remove an ended assignment, once its region has released it and its identities.
 
-    With its last assignment of a workload that is being deleted, the region's finalizer is released, too. `done`: how
-    many of each template it had done, of batch work.
+    The region's last assignment of a deleted workload also releases the region's finalizer. `done` counts replicas of
+    batch work that succeeded there, by template.
     """
 
     assignment: Revision
@@ -114,14 +113,14 @@ class RemoveAssignment(Row, frozen=True, tag="remove-assignment"):
 
 
 class ReleaseFinalizer(Row, frozen=True, tag="release-finalizer"):
-    """A deleted workload waits for a lost region no more: its deadline has passed."""
+    """Release a lost region's finalizer on a deleted workload, once its deadline has passed."""
 
     workload: Revision
     region: str
 
 
 class OfferBack(Row, frozen=True, tag="offer-back"):
-    """A region cannot place so many replicas of an assignment: they may go elsewhere."""
+    """Offer back replicas of an assignment that the region cannot place: they may be assigned elsewhere."""
 
     assignment: Revision
     count: int
@@ -129,7 +128,7 @@ class OfferBack(Row, frozen=True, tag="offer-back"):
 
 
 class Adopt(Row, frozen=True, tag="adopt"):
-    """What recovery started stays, and is paid for by the tenant's quota from now on."""
+    """Make a recovery assignment a serving one: the tenant's quota is charged for it from now on."""
 
     assignment: Revision
 
@@ -138,7 +137,7 @@ class Adopt(Row, frozen=True, tag="adopt"):
 
 
 class OfferGrant(Row, frozen=True, tag="offer-grant"):
-    """Lend a region a slice of an account: the next version, until an end."""
+    """Grant a region a slice of an account, as the next version, until an end."""
 
     account: str
     region: str
@@ -148,7 +147,7 @@ class OfferGrant(Row, frozen=True, tag="offer-grant"):
 
 
 class AcknowledgeGrant(Row, frozen=True, tag="acknowledge-grant"):
-    """A region has logged a version and settled on max(target, charged), as of a position in its own log."""
+    """Acknowledge a version: the region has logged it and settled on max(target, charged), at a position in its log."""
 
     account: str
     version: int
@@ -160,7 +159,7 @@ class AcknowledgeGrant(Row, frozen=True, tag="acknowledge-grant"):
 
 
 class GrantRight(Row, frozen=True, tag="grant-right"):
-    """Give a region the right to one or more identities, if nobody else can still hold any of them."""
+    """Give a region the right to one or more identities, if no other region can still act on any of them."""
 
     workload: Revision
     ordinals: int | Named
@@ -168,9 +167,9 @@ class GrantRight(Row, frozen=True, tag="grant-right"):
 
 
 class ReleaseRights(Row, frozen=True, tag="release-rights"):
-    """The region that holds these rights has ended the identities and gives them back, all or none.
+    """Release rights, all or none, after their identities have ended in the region that holds them.
 
-    `seen` is the revision of the assignment by which it judged that they are to be given back.
+    The field `seen` is the region's revision of the assignment that requests them back.
     """
 
     workload: Revision
@@ -179,7 +178,7 @@ class ReleaseRights(Row, frozen=True, tag="release-rights"):
 
 
 class AttestRight(Row, frozen=True, tag="attest-right"):
-    """A person attests that the identity does not run in that region."""
+    """Attest that an identity does not run in a region. An operator sends it."""
 
     workload: Revision
     ordinal: int
@@ -191,9 +190,9 @@ class AttestRight(Row, frozen=True, tag="attest-right"):
 
 
 class JoinRegion(Row, frozen=True, tag="join-region"):
-    """A region's log speaks for the region, in this session. `address` is where its servers are reached, if it says.
+    """Join a region with its log, in this session. `address` is where its servers are reached; it may be empty.
 
-    The other numbers are those that the region fences by; a fence time of 0: it does not say.
+    The other numbers are those that the region fences by; with a fence time of 0 they are not reported.
     """
 
     region: str
@@ -205,9 +204,9 @@ class JoinRegion(Row, frozen=True, tag="join-region"):
 
 
 class Acknowledge(Row, frozen=True, tag="acknowledge"):
-    """How far the region's own log is, and up to where it has applied the platform's.
+    """Acknowledge the position of the region's log, and the cursor up to which it has applied the platform's log.
 
-    `digest` is the start of the digest of the batch that `position` names: the region is held to it (RULES 9).
+    The start of the digest of the batch at `position` is `digest`; the region's log must contain it (RULES 9).
     """
 
     region: str
@@ -218,9 +217,9 @@ class Acknowledge(Row, frozen=True, tag="acknowledge"):
 
 
 class BelieveRegion(Row, frozen=True, tag="believe-region"):
-    """A person attests that a region's log is whole: what was acknowledged of it counts no more, its next word does.
+    """Attest that a region's log is complete. Its acknowledged position no longer counts; its next one does.
 
-    The way out where somebody else has spoken for the region: nothing that its log lacks was ever in it.
+    An operator sends it if another sender has acknowledged in the region's name.
     """
 
     region: str
@@ -228,9 +227,9 @@ class BelieveRegion(Row, frozen=True, tag="believe-region"):
 
 
 class Report(Row, frozen=True, tag="report"):
-    """What a region says of workloads and of itself, as of a position in its own log. The latest position counts.
+    """Report workloads, and a summary of the region, as of a position in its log. The latest position counts.
 
-    Of workloads the latest time there, `at`, counts besides: how long a replica takes is told, too.
+    For workloads, the later time `at` decides between reports of one position: waiting times change without events.
     """
 
     region: str
@@ -241,7 +240,7 @@ class Report(Row, frozen=True, tag="report"):
 
 
 class JudgeRegion(Row, frozen=True, tag="judge-region"):
-    """Region health says whether a region is heard."""
+    """Change the health of a region: region health concludes it from the region's contact or silence."""
 
     region: str
     health: RegionHealth
@@ -249,21 +248,23 @@ class JudgeRegion(Row, frozen=True, tag="judge-region"):
 
 
 class DeclareLost(Row, frozen=True, tag="declare-lost"):
-    """A person says that a region is lost: failover may begin, and nothing it holds comes back."""
+    """Declare a region lost: failover may begin, and nothing that it holds is released."""
 
     region: str
     reason: str
 
 
 class RetireRegion(Row, frozen=True, tag="retire-region"):
-    """A person attests that nothing runs in a region: all it holds is released, and its log never speaks again."""
+    """Retire a region: an operator attests that nothing runs there. All it holds is released; its log can never join
+    again.
+    """
 
     region: str
     reason: str
 
 
 class ReleaseRetired(Row, frozen=True, tag="release-retired"):
-    """The next part of what a retired region held is released."""
+    """Release the next part of what a retired region held."""
 
     region: str
 
@@ -272,7 +273,7 @@ class ReleaseRetired(Row, frozen=True, tag="release-retired"):
 
 
 class PublishPolicy(Row, frozen=True, tag="publish-policy"):
-    """A new immutable revision of the policy of this name, valid nowhere yet. `expect` as in `Put`."""
+    """Publish a new immutable revision of the policy of this name, valid nowhere yet. `expect` as in `Put`."""
 
     name: str
     document: PolicyDocument
@@ -280,7 +281,7 @@ class PublishPolicy(Row, frozen=True, tag="publish-policy"):
 
 
 class ActivatePolicy(Row, frozen=True, tag="activate-policy"):
-    """Make a revision the valid one in a region, for one tenant or for everybody who has none of their own."""
+    """Make a policy revision valid in a region, for one tenant or for every tenant without a policy of its own."""
 
     revision: Revision
     region: str
@@ -289,7 +290,7 @@ class ActivatePolicy(Row, frozen=True, tag="activate-policy"):
 
 
 class RollBackPolicy(Row, frozen=True, tag="roll-back-policy"):
-    """Take a revision back for good; wherever it was valid its successor is."""
+    """Roll a policy revision back for good. Its successor becomes valid wherever it was."""
 
     revision: Revision
     successor: Revision

@@ -1,8 +1,7 @@
-"""What can become true on the platform.
+"""Events of the platform ledger.
 
-Every event is a self-sufficient fact. A row in it whose uid is 0 is new: it gets the revision of the event as its
-uid, so that an object's uid is the place in the log where it began. Order inside an event is always sorted, so its
-bytes are one.
+Every event is a self-sufficient fact. A row with uid 0 is new: its uid becomes the revision of the event. Lists inside
+an event are sorted, so an event has one encoding.
 
 Size: one list of everything that can become true, in one place.
 """
@@ -45,14 +44,14 @@ class WorkloadStored(Row, frozen=True, tag="workload-stored"):
 
 
 class WorkloadOf(Row, frozen=True):
-    """A workload and whose it is. With it an event says by itself whom it concerns."""
+    """A workload and its tenant, so that an event names both."""
 
     workload: Revision
     tenant: str
 
 
 class DeletionBegun(Row, frozen=True, tag="deletion-begun"):
-    """Asked for by the sender of the command, at its time."""
+    """Deletion was requested by the sender of the command, at its time."""
 
     workload: Revision
     tenant: str
@@ -60,7 +59,7 @@ class DeletionBegun(Row, frozen=True, tag="deletion-begun"):
 
 
 class FinalizersReleased(Row, frozen=True, tag="finalizers-released"):
-    """One owner's finalizers on these workloads, which have others left."""
+    """One owner's finalizers on these workloads were released. Each workload has others left."""
 
     owner: str
     workloads: tuple[WorkloadOf, ...]
@@ -76,13 +75,15 @@ class TemplateStored(Row, frozen=True, tag="template-stored"):
 
 
 class TemplatesForgotten(Row, frozen=True, tag="templates-forgotten"):
-    """Nobody names these any more."""
+    """No workload names these templates any more."""
 
     digests: tuple[str, ...]
 
 
 class TemplatesDropped(Row, frozen=True, tag="templates-dropped"):
-    """A workload has named so many others since that it keeps these no longer. Others may name them still."""
+    """A workload no longer names these templates, since it has named enough others. Other workloads may still name
+    them.
+    """
 
     SINCE: ClassVar[int] = 2
 
@@ -92,14 +93,14 @@ class TemplatesDropped(Row, frozen=True, tag="templates-dropped"):
 
 
 class StatusReported(Row, frozen=True, tag="status-reported"):
-    """The counts as they are now, and of the conditions those that changed: the others stay."""
+    """The present counts, and the conditions that changed. Other conditions stay."""
 
     workload: Revision
     tenant: str
     status: WorkloadStatus
 
 
-# What regions are given
+# Assignments, grants and rights
 
 
 class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
@@ -107,8 +108,9 @@ class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
 
 
 class AssignmentOf(Row, frozen=True):
-    """An assignment that ends, or is no more: of what it was, whose, and where; and how many of each template it had
-    done."""
+    """An assignment that is ended or removed, with its workload, tenant, region, and the replicas done of each
+    template.
+    """
 
     assignment: Revision
     workload: Revision
@@ -122,7 +124,9 @@ class AssignmentsRemoved(Row, frozen=True, tag="assignments-removed"):
 
 
 class AssignmentsEnded(Row, frozen=True, tag="assignments-ended"):
-    """Nothing of these is wanted any more. Otherwise they stay as they are: what ends is named, not written anew."""
+    """These assignments request no more replicas. Their other fields stay, so the event names them and does not repeat
+    them.
+    """
 
     SINCE: ClassVar[int] = 2
 
@@ -134,22 +138,22 @@ class OfferedBack(Row, frozen=True, tag="offered-back"):
 
 
 class GrantStored(Row, frozen=True, tag="grant-stored"):
-    """`claimed`: its region holds more than was ever offered in this log, as after a restore to an older state."""
+    """A grant. `claimed`: its region holds more than this log ever offered, for example after a restore."""
 
     grant: Grant
     claimed: bool = False
 
 
 class GrantsRemoved(Row, frozen=True, tag="grants-removed"):
-    """By key, `region|account`."""
+    """Grants, by key: `region|account`."""
 
     grants: tuple[str, ...]
 
 
 class GrantsForgotten(Row, frozen=True, tag="grants-forgotten"):
-    """Grants of one region by key, `region|account`: the account is gone, and nothing of it is lent.
+    """Grants of one region, by key `region|account`: the account is deleted, and nothing of it is granted.
 
-    No later grant of that region has a version up to this one: it takes none that is not above what it has.
+    Later grants of that region have versions above `version`, since the region ignores versions that it has had.
     """
 
     SINCE: ClassVar[int] = 2
@@ -165,14 +169,14 @@ class RightGranted(Row, frozen=True, tag="right-granted"):
 
 
 class RightsReleased(Row, frozen=True, tag="rights-released"):
-    """Rights as they were held, and on what evidence they are free."""
+    """Rights as they were held, and the evidence on which they are free."""
 
     rights: tuple[HeldRight, ...]
     evidence: str
 
 
 class RightsGranted(Row, frozen=True, tag="rights-granted"):
-    """The same of any number of identities of one workload."""
+    """Rights of one region to any number of identities of one workload."""
 
     SINCE: ClassVar[int] = 2
 
@@ -185,7 +189,7 @@ class RightsGranted(Row, frozen=True, tag="rights-granted"):
 
 
 class RightsFreed(Row, frozen=True, tag="rights-freed"):
-    """Rights to identities of one workload that a region held, and on what evidence they are free."""
+    """Rights of one region to identities of one workload, and the evidence on which they are free."""
 
     SINCE: ClassVar[int] = 2
 
@@ -202,7 +206,7 @@ class RightsFreed(Row, frozen=True, tag="rights-freed"):
 
 
 class RegionJoined(Row, frozen=True, tag="region-joined"):
-    """A new log speaks for the region, from its beginning."""
+    """A region joined with a new log, from its beginning."""
 
     region: str
     log_id: str
@@ -217,7 +221,7 @@ class RegionJoined(Row, frozen=True, tag="region-joined"):
 
 
 class RegionRejoined(Row, frozen=True, tag="region-rejoined"):
-    """The same log speaks again, in another session or from another address."""
+    """A region joined again with the same log, in another session or from another address."""
 
     region: str
     session: Revision
@@ -237,7 +241,7 @@ class RegionAcknowledged(Row, frozen=True, tag="region-acknowledged"):
 
 
 class RegionBelieved(Row, frozen=True, tag="region-believed"):
-    """What was acknowledged of the region's log counts no more: this position, and how the digest there began."""
+    """The acknowledged position of the region's log, and the start of the digest there, no longer count."""
 
     SINCE: ClassVar[int] = 2
 
@@ -247,7 +251,7 @@ class RegionBelieved(Row, frozen=True, tag="region-believed"):
 
 
 class RegionReported(Row, frozen=True, tag="region-reported"):
-    """What the region says of workloads that it has assignments of, and of itself if that has changed."""
+    """Reports about workloads that the region has assignments of, and its summary if that has changed."""
 
     region: str
     position: Revision
@@ -263,7 +267,9 @@ class RegionJudged(Row, frozen=True, tag="region-judged"):
 
 
 class RegionRetired(Row, frozen=True, tag="region-retired"):
-    """Its log is tombstoned; an empty log id: it had never joined. `unreleased`: so much of it is released later."""
+    """A region was retired, its log tombstoned. `log_id` is empty if it never joined; `unreleased` rows are released
+    later.
+    """
 
     ADDED: ClassVar[dict[str, int]] = {"unreleased": 2}
 
@@ -274,7 +280,7 @@ class RegionRetired(Row, frozen=True, tag="region-retired"):
 
 
 class RetirementContinued(Row, frozen=True, tag="retirement-continued"):
-    """One more part of what a retired region held is released; so much is left."""
+    """One more part of what a retired region held was released; `unreleased` rows are left."""
 
     SINCE: ClassVar[int] = 2
 
@@ -286,14 +292,14 @@ class RetirementContinued(Row, frozen=True, tag="retirement-continued"):
 
 
 class PolicyPublished(Row, frozen=True, tag="policy-published"):
-    """Its revision is the event's."""
+    """A new policy revision. Its number is the revision of the event."""
 
     name: str
     document: PolicyDocument
 
 
 class PoliciesDropped(Row, frozen=True, tag="policies-dropped"):
-    """Revisions that are valid nowhere, and that newer ones of their name have taken the place of."""
+    """Policy revisions that are valid nowhere and replaced by newer ones of their name."""
 
     SINCE: ClassVar[int] = 2
 
@@ -312,12 +318,12 @@ class ValidityStored(Row, frozen=True, tag="validity-stored"):
 
 
 class ValiditiesDropped(Row, frozen=True, tag="validities-dropped"):
-    """By key, `region|scope`: the region or the tenant is gone."""
+    """Validities, by key `region|scope`: the region or the tenant was deleted."""
 
     validities: tuple[str, ...]
 
 
-# Promises of the second kind
+# Breaches of at-commit invariants
 
 
 class BreachStored(Row, frozen=True, tag="breach-stored"):

@@ -1,22 +1,22 @@
-"""Every limit of the platform's ledger, each with its reason."""
+"""Every limit of the platform ledger, each with its reason."""
 
 from __future__ import annotations
 
 from holdfast.core.model.values.limits import IDENTITIES_MAX
 
-#: Replicas of one workload, and identities in one assignment: more would not fit one record of the log.
+#: Replicas per workload, and identities per assignment. More would not fit into one record of the log.
 COUNT_MAX = IDENTITIES_MAX
 
-#: Static priorities stay far inside what a score can carry.
+#: Priorities stay far below the largest number that a score can hold.
 PRIORITY_MAX = 1_000_000
 
-#: How long a token may be good: ninety days, and ten to change over to the next.
+#: Longest life of a bearer token: 90 days, and 10 to change to the next one.
 TOKEN_LIFE_MAX = 100 * 86_400_000
 
-#: Offers to a region that does not answer are kept, each, until it does; more would tell it nothing new.
+#: Unacknowledged offers of one grant. Each is stored until its region acknowledges it; more would be of no use.
 OFFERS_MAX = 64
 
-#: How much one report may say.
+#: Sizes of one report: workloads, counts of one workload, kinds of nodes, issues, characters of a message.
 REPORTS_MAX = 1_000
 
 COUNTS_MAX = 16
@@ -27,15 +27,15 @@ ISSUES_MAX = 64
 
 MESSAGE_MAX = 512
 
-#: Weights are small whole numbers: scores multiplied by them and added up stay within 63 bits.
+#: Weights are small integers, so that a weighted sum of scores stays within 63 bits.
 WEIGHT_MAX = 1_000
 
 LOG_ID_MAX = 256
 
 ADDRESS_MAX = 512
 
-#: One part releases so many workloads or grants at most.
+#: Workloads and grants that one part of a retirement releases.
 OBJECTS_MAX = 500
 
-#: More versions than any log has room for.
+#: Versions of one grant: more than any log can contain.
 VERSION_MAX = 1 << 53

@@ -1,7 +1,7 @@
-"""What each event of the platform touches.
+"""The watch keys that each event of the platform touches.
 
-A region's link watches its region and, whole, the kinds that every region gets a copy of (`SHIPPED_TO_ALL`); a
-tenant's people watch their tenant; controllers the kind they work on.
+A region's link watches its region and the kinds in `SHIPPED_TO_ALL`, a tenant's client its tenant, and a controller the
+kinds that it reconciles.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ WATCH_KINDS: dict[str, str] = {
     GRANT: "A grant by `region|account`.",
     ACCOUNT: "An account by name: its grants and its breaches.",
     POLICY: "A scheduler policy by revision.",
-    VALIDITY: "Which policy is valid where, by `region|scope`.",
-    OBSERVED: "What regions say of a workload, by its uid.",
-    SUMMARY: "What a region says of itself, by its name.",
-    REGION_STATE: "Whether a region is there and well, and where it lies, by its name: what concerns every workload.",
+    VALIDITY: "The policy that is valid in a region and scope, by `region|scope`.",
+    OBSERVED: "Reports of regions about a workload, by its uid.",
+    SUMMARY: "A region's summary, by its name.",
+    REGION_STATE: "A region's existence, health and spec, by its name: what concerns every workload.",
 }
 
-#: Kinds of which every region hears, and has a copy of those that concern it. What is a region's own besides comes with
-#: its key, `("region", NAME)`.
+#: Kinds that are sent to every region, which keeps copies of those that concern it. Its own rows have the key
+#: `("region", NAME)`.
 SHIPPED_TO_ALL = (TEMPLATE, PRIORITY_CLASS, PRINCIPAL, TOKEN, NODE_POOL, POLICY, OVERRIDE, SERVER)
 
-#: Operators' objects, by the name of their struct.
+#: Watch kinds of operators' objects, by the name of their struct.
 _OBJECTS = {
     "Tenant": TENANT,
     "Quota": QUOTA,
@@ -85,7 +85,7 @@ def _deleting(event: e.DeletionBegun, _: Revision) -> tuple[WatchKey, ...]:
 
 
 def _owner(owner: str) -> WatchKey:
-    """Who must release a finalizer: `region/NAME`."""
+    """Return the key of the region that must release a finalizer, `region/NAME`."""
     kind, _, name = owner.partition("/")
     assert kind == REGION, owner
     return REGION, name
@@ -115,8 +115,10 @@ def _reported(event: e.RegionReported) -> tuple[WatchKey, ...]:
 
 
 def _breached(invariant: str, key: str) -> tuple[WatchKey, ...]:
-    """Escrow is broken for an account's resource, `kind/name/resource` or `kind/name|region/resource`; all else for a
-    workload."""
+    """Return the keys of a breach: the account of an escrow breach, the workload of any other.
+
+    An escrow breach has the key `kind/name/resource` or `kind/name|region/resource`.
+    """
     if invariant == PLATFORM_ESCROW:
         return breach(invariant, key), (ACCOUNT, "/".join(key.split("/")[:2]).partition("|")[0])
     return breach(invariant, key), (WORKLOAD, int(key))

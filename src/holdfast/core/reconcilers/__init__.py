@@ -3,8 +3,8 @@
 One file per controller; helper modules carry its name. Controllers import `commands`, `queries` and `state` of a
 ledger, never `decide`.
 
-- `platform`  controllers beside the leader of the platform
-- `region`    controllers beside the leader of a region
-- `override`  overrides end at their end time (runs beside both ledgers)
-- `registry`  which controllers run on which ledger; servers and simulator read it
+- `platform`  controllers of the platform ledger
+- `region`    controllers of a region ledger
+- `override`  ends overrides at their end time, in both ledgers
+- `registry`  the controllers of each ledger, for servers and the simulator
 """

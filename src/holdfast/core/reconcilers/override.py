@@ -1,6 +1,6 @@
-"""Overrides end. By ledger time nothing of them holds after their end; here the end becomes a record.
+"""Overrides end: by ledger time an override has no effect after its end, and here the end is recorded.
 
-Its end only returns authority: what an override kept from happening is then decided by whoever owns it (RULES 19).
+The end only returns authority: the owner of what was prevented decides what happens then (RULES 19).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.core.model.values.structs import Instant
 
 
 class OverrideReconciler:
-    """Looks at one override at a time, by uid."""
+    """The override controller, keyed by override uid."""
 
     name = "override"
     watches: tuple[str, ...] = ("override",)

@@ -1,4 +1,4 @@
-"""Which controllers run beside the leader of which ledger: the one table that servers and the simulator read."""
+"""The controllers of each ledger, for servers and the simulator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 def of_platform() -> list[Reconciler[PlatformState]]:
-    """The controllers of the platform's ledger."""
+    """Return the controllers of the platform ledger."""
     return [
         AssignmentReconciler(),
         GrantReconciler(),
@@ -34,7 +34,7 @@ def of_platform() -> list[Reconciler[PlatformState]]:
 
 
 def of_region() -> list[Reconciler[RegionState]]:
-    """The controllers of a region's ledger."""
+    """Return the controllers of a region ledger."""
     return [
         ReplicaReconciler(),
         RolloutReconciler(),

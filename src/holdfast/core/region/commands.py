@@ -1,4 +1,4 @@
-"""What a region's ledger can be asked. Each command has one rule in `definition`: owners, side effect, what undoes it.
+"""Commands of a region's ledger. `definition` has one rule for each: owners, side effect, what undoes it.
 
 Size: one list of everything that can be asked, in one place.
 """
@@ -29,11 +29,11 @@ from holdfast.core.model.values.structs import Duration, Instant, Revision, Row,
 
 
 class RegisterNode(Row, frozen=True, tag="register-node"):
-    """An agent says what its node is, in its present session.
+    """Register an agent's node in its present session.
 
-    `overrun` is how long at most what is exclusive lives on there after its lease, by the numbers that the agent keeps.
-    `capabilities` is what it enforces between tenants, `tenant` the one that it takes work of; empty: any.
-    `shares_user`: tenants may share a user where they have none of their own.
+    `overrun` is the longest time that exclusive work outlives the agent's lease, by the agent's settings.
+    `capabilities` lists the isolation between tenants that it enforces. `tenant` is the only tenant that it accepts;
+    empty: any. `shares_user`: tenants without users of their own may run under one user.
     """
 
     name: str
@@ -52,7 +52,7 @@ class RegisterNode(Row, frozen=True, tag="register-node"):
 
 
 class ReportNode(Row, frozen=True, tag="report-node"):
-    """An agent says how its node fares: what is used of processor and memory, in percent, and what lies ready there."""
+    """Report the load of a node: used cpu and memory in percent, and the artifacts cached there."""
 
     name: str
     cpu: int
@@ -61,7 +61,7 @@ class ReportNode(Row, frozen=True, tag="report-node"):
 
 
 class AdministerNode(Row, frozen=True, tag="administer-node"):
-    """An operator says what a node is for. A cordon or a drain says why."""
+    """Set an operator's attributes of a node. A cordon or a drain requires a note."""
 
     node: Revision
     cordoned: bool = False
@@ -73,14 +73,14 @@ class AdministerNode(Row, frozen=True, tag="administer-node"):
 
 
 class JudgeNode(Row, frozen=True, tag="judge-node"):
-    """Node health says whether a node lives."""
+    """Set the health of a node, as node health has determined it."""
 
     node: Revision
     health: NodeHealth
 
 
 class RemoveNode(Row, frozen=True, tag="remove-node"):
-    """A drained node whose agent is gone leaves the region."""
+    """Remove a drained node whose agent has no session."""
 
     node: Revision
 
@@ -89,7 +89,7 @@ class RemoveNode(Row, frozen=True, tag="remove-node"):
 
 
 class OpenSlots(Row, frozen=True, tag="open-slots"):
-    """These ordinals are wanted, under this template: new ones become pending, others will be pending again."""
+    """Open these ordinals under this template: new ones become pending, others return as it after their release."""
 
     assignment: Revision
     template: str
@@ -97,14 +97,14 @@ class OpenSlots(Row, frozen=True, tag="open-slots"):
 
 
 class WithdrawSlots(Row, frozen=True, tag="withdraw-slots"):
-    """These ordinals are not wanted any more: what waits is released, what runs will not come back once stopped."""
+    """Withdraw these ordinals: pending and reserved slots are released, bound ones do not return after their end."""
 
     assignment: Revision
     ordinals: tuple[int, ...]
 
 
 class ForgetAssignment(Row, frozen=True, tag="forget-assignment"):
-    """An ended assignment without slots leaves the region."""
+    """Delete an ended assignment without slots from the region."""
 
     assignment: Revision
 
@@ -117,7 +117,7 @@ class AdoptSlots(Row, frozen=True, tag="adopt-slots"):
 
 
 class SlotPlacement(Row, frozen=True):
-    """One slot on one node: which devices and ports it takes, whom it waits for, and which reservation it uses up."""
+    """One slot on one node: its devices and ports, the victims it waits for, and the hold it uses."""
 
     ordinal: int
     node: Revision
@@ -136,7 +136,7 @@ class PlacementGroup(Row, frozen=True):
 
 
 class Propose(Row, frozen=True, tag="propose"):
-    """Place many slots: judged one by one, or all or nothing. `bind` reserves and binds in one commit."""
+    """Place many slots: each decided alone, or all or nothing. `bind` reserves and binds in one commit."""
 
     groups: tuple[PlacementGroup, ...]
     valid_until: Instant
@@ -151,20 +151,20 @@ class Bind(Row, frozen=True, tag="bind"):
 
 
 class Unreserve(Row, frozen=True, tag="unreserve"):
-    """A later step of the placement said no: reserved slots wait again."""
+    """Make reserved slots pending again, after a later placement step rejected them."""
 
     slots: tuple[SlotKey, ...]
 
 
 class Expire(Row, frozen=True, tag="expire"):
-    """Reservations whose end has passed: of slots, and standing alone."""
+    """End slot reservations and holds whose time has passed."""
 
     slots: tuple[SlotKey, ...] = ()
     holds: tuple[Revision, ...] = ()
 
 
 class MoveSlot(Row, frozen=True):
-    """One edge of one slot under one binding epoch. `detail`: what there is to say besides: `exit code 3`."""
+    """One edge of one slot under one binding epoch. `detail` adds to the cause, for example `exit code 3`."""
 
     slot: SlotKey
     epoch: Revision
@@ -174,13 +174,13 @@ class MoveSlot(Row, frozen=True):
 
 
 class Move(Row, frozen=True, tag="move"):
-    """Moves along edges that the sender owns: agents, endpoints, node health, repair."""
+    """Move slots along edges that the sender owns: agents, endpoints, node health, repair."""
 
     moves: tuple[MoveSlot, ...]
 
 
 class Stop(Row, frozen=True, tag="stop"):
-    """End slots, for a cause from the closed list. `template` is what their ordinals become; empty: as they were."""
+    """Stop slots for a cause from the closed list. `template` is what their ordinals become; empty: unchanged."""
 
     slots: tuple[SlotKey, ...]
     cause: str
@@ -188,7 +188,7 @@ class Stop(Row, frozen=True, tag="stop"):
 
 
 class ReportPending(Row, frozen=True, tag="report-pending"):
-    """The scheduler says why a request waits, as a tree, and up to which revision it looked."""
+    """Report why a request is pending, as a tree, and the revision at which the scheduler examined it."""
 
     assignment: Revision
     template: str
@@ -196,11 +196,13 @@ class ReportPending(Row, frozen=True, tag="report-pending"):
     reasons: tuple[PendingReason, ...]
 
 
-# Reservations standing alone
+# Holds
 
 
 class Hold(Row, frozen=True, tag="hold"):
-    """Keep room on a node without a slot, until an end. A placeholder names its standby assignment and template."""
+    """Hold capacity on a node without a slot, until a given time. A placeholder names its standby assignment and
+    template.
+    """
 
     purpose: ReservationPurpose
     node: Revision
@@ -215,20 +217,20 @@ class Hold(Row, frozen=True, tag="hold"):
 
 
 class ExtendHold(Row, frozen=True, tag="extend-hold"):
-    """Keep it longer."""
+    """Move the end of a hold to a later time."""
 
     hold: Revision
     ends: Instant
 
 
 class DropHold(Row, frozen=True, tag="drop-hold"):
-    """Give the room back before its end."""
+    """Release held capacity before the hold ends."""
 
     hold: Revision
 
 
 class CloseBreach(Row, frozen=True, tag="close-breach"):
-    """What the world broke is whole again."""
+    """Close a breach whose overshoot is gone."""
 
     invariant: str
     key: str
@@ -238,7 +240,7 @@ class CloseBreach(Row, frozen=True, tag="close-breach"):
 
 
 class ShippedRegion(Row, frozen=True, tag="region"):
-    """Where this region is, for residency, and the platform's grace, with which work is admitted that comes here."""
+    """This region: its jurisdiction, for residency, and the platform's grace, by which work is admitted here."""
 
     name: str
     jurisdiction: str
@@ -277,7 +279,7 @@ class ShippedToken(Row, frozen=True, tag="token"):
 
 
 class ShippedPool(Row, frozen=True, tag="node-pool"):
-    """What a node of a pool costs, beside those of others."""
+    """Cost of a node of this pool, relative to other pools."""
 
     name: str
     cost: int
@@ -296,7 +298,7 @@ class ShippedOverride(Row, frozen=True, tag="override"):
 
 
 class ShippedServer(Row, frozen=True, tag="server"):
-    """A server of the platform, by its token."""
+    """A server of the platform, with its token."""
 
     server: ServerToken
 
@@ -315,11 +317,12 @@ class RemovedObject(Row, frozen=True):
 
 
 class Ship(Row, frozen=True, tag="ship"):
-    """A step of the platform's log, filtered for this region: what changed between two cursors.
+    """Apply a step of the platform's log, filtered for this region: the changes between two cursors.
 
-    A full list starts from nothing: what it does not name is gone. It comes in parts, counted from 0, all with the
-    position of the whole; what a later object needs is in the same part or an earlier one. `proof` is the platform's
-    signature under where this brings the region, kept with the cursor and shown again (ADR 0028).
+    A full list replaces everything: objects that it does not name are deleted. It comes in parts, counted from 0, all
+    with the position of the complete list. A part contains an object's dependencies, or an earlier part does. `proof`
+    is the platform's signature over the position that this step reaches. The region stores it with the cursor and
+    presents it again (ADR 0028).
     """
 
     log_id: str
@@ -335,7 +338,7 @@ class Ship(Row, frozen=True, tag="ship"):
 
 
 class StandDown(Row, frozen=True, tag="stand-down"):
-    """The platform has retired this region: nothing is wanted here any more, and nothing is paid for."""
+    """End all assignments and grants of a region that the platform has retired."""
 
     reason: str
 

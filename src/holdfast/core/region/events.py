@@ -1,4 +1,4 @@
-"""What can become true in a region. The meaning of an event never changes; a new meaning is a new event.
+"""Facts that a region's log can contain. The meaning of an event never changes; a new meaning is a new event.
 
 Size: one list of everything that can become true, in one place.
 """
@@ -29,13 +29,13 @@ from holdfast.core.region.commands import RemovedObject, ShippedRegion, SlotPlac
 
 
 class NodeStored(Row, frozen=True, tag="node-stored"):
-    """A node as it is now, whole."""
+    """A node, complete, after a change."""
 
     node: Node
 
 
 class NodeReported(Row, frozen=True, tag="node-reported"):
-    """How a node fares, whole."""
+    """The complete load report of a node."""
 
     node: Revision
     cpu: int
@@ -44,13 +44,13 @@ class NodeReported(Row, frozen=True, tag="node-reported"):
 
 
 class NodeRemoved(Row, frozen=True, tag="node-removed"):
-    """A node is gone, and with it what was said of how it fares."""
+    """A node is deleted, with its load report."""
 
     node: Revision
 
 
 class SlotsOpened(Row, frozen=True, tag="slots-opened"):
-    """New ordinals wait under this template."""
+    """New ordinals are pending under this template."""
 
     LOWERED: ClassVar[dict[str, Callable[[Any], Any]]] = {"ordinals": expanded}
 
@@ -64,21 +64,21 @@ class SlotsOpened(Row, frozen=True, tag="slots-opened"):
 
 
 class SlotOnNode(Row, frozen=True):
-    """A slot and the node it stands on; 0: none. With it an event says by itself whose node it touches."""
+    """A slot and its node; 0: none. The node is part of the event, so that its watch keys need no state."""
 
     slot: SlotKey
     node: Revision
 
 
 class SlotsRetargeted(Row, frozen=True, tag="slots-retargeted"):
-    """What these ordinals become once they are released; an empty template: nothing."""
+    """The template that these ordinals get after their release; empty: none, they are removed."""
 
     slots: tuple[SlotOnNode, ...]
     template: str
 
 
 class SlotsPlaced(Row, frozen=True, tag="slots-placed"):
-    """Pending slots stand on nodes. Those that were not charged are now, to `account`."""
+    """Pending slots are placed on nodes. Those without a charge are charged to `account`."""
 
     assignment: Revision
     workload: Revision
@@ -104,7 +104,7 @@ class SlotMove(Row, frozen=True):
 
 
 class SlotsMoved(Row, frozen=True, tag="slots-moved"):
-    """Slots took an edge and stay on their nodes."""
+    """Slots changed phase and stay on their nodes."""
 
     moves: tuple[SlotMove, ...]
 
@@ -116,16 +116,17 @@ class SlotStop(Row, frozen=True):
 
 
 class SlotsStopping(Row, frozen=True, tag="slots-stopping"):
-    """Slots must end; what their ordinals become is said for each."""
+    """Slots must end; each entry contains the template that its ordinal gets next."""
 
     cause: str
     stops: tuple[SlotStop, ...]
 
 
 class SlotRelease(Row, frozen=True):
-    """The end of a binding epoch. With a template the ordinal waits again, charged to `account`; else it is removed.
+    """The end of a binding epoch. With a template the ordinal is pending again, charged to `account`; else it is
+    removed.
 
-    `node` is what it stood on, 0 where it waited.
+    `node` is its former node, 0 if it had none.
     """
 
     slot: SlotKey
@@ -141,7 +142,7 @@ class SlotsReleased(Row, frozen=True, tag="slots-released"):
 
 
 class OrdinalsFinished(Row, frozen=True, tag="ordinals-finished"):
-    """Ordinals of batch work are over for good and do not come back: done, or failed too often, at last for `why`."""
+    """Ordinals of batch work are finished: done, or failed for good. `why` is the cause of the last failure."""
 
     assignment: Revision
     workload: Revision
@@ -176,7 +177,7 @@ class HoldStored(Row, frozen=True, tag="hold-stored"):
 
 
 class HoldEnded(Row, frozen=True, tag="hold-ended"):
-    """A reservation that stood alone is over; `assignment` is whose standby it was for, 0: nobody's."""
+    """A hold has ended. `assignment` is the standby assignment that it was for; 0: none."""
 
     hold: Revision
     node: Revision
@@ -194,9 +195,9 @@ class RegionBreachClosed(Row, frozen=True, tag="breach-closed"):
 
 
 class CursorMoved(Row, frozen=True, tag="cursor-moved"):
-    """Everything up to this point of the platform's log is applied: the region's acknowledgement. It ends a list.
+    """The platform's log is applied up to this cursor: the region's acknowledgement. It ends a full list.
 
-    `proof`: a server of the platform has signed that its log was there; empty: none has.
+    `proof`: a platform server's signature that its log contained this position; empty: no server has signed it.
     """
 
     log_id: str
@@ -208,7 +209,7 @@ class CursorMoved(Row, frozen=True, tag="cursor-moved"):
 
 
 class ListTaken(Row, frozen=True, tag="list-taken"):
-    """A part of a full list is applied: what it named. Part 0 begins a list, in place of any other."""
+    """A part of a full list is applied, with these names. Part 0 starts a list and replaces an unfinished one."""
 
     log_id: str
     term: int
@@ -218,7 +219,7 @@ class ListTaken(Row, frozen=True, tag="list-taken"):
 
 
 class ListSwept(Row, frozen=True, tag="list-swept"):
-    """All parts of the list are applied, and what it does not name is gone up to this object."""
+    """All parts of the list are applied. Objects that it does not name are deleted up to this one."""
 
     log_id: str
     last: RemovedObject
@@ -234,7 +235,7 @@ class TemplateReceived(Row, frozen=True, tag="template-stored"):
 
 
 class TemplateLeaving(Row, frozen=True, tag="template-leaving"):
-    """The platform ships it no more: it goes with its last use here."""
+    """The platform no longer ships this template: it is deleted with its last use here."""
 
     digest: str
 
@@ -244,7 +245,7 @@ class AssignmentReceived(Row, frozen=True, tag="assignment-stored"):
 
 
 class GrantReceived(Row, frozen=True, tag="allowance-stored"):
-    """A grant accepted: its version and the value this region settled on."""
+    """An accepted grant: its version and the value on which this region settled."""
 
     allowance: AcceptedGrant
 

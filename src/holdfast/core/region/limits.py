@@ -5,35 +5,37 @@ from __future__ import annotations
 from holdfast.core.ledger.commit.authorization import NAME_MAX as SENDER_MAX
 from holdfast.core.ledger.partial import PARTS_MAX
 
-#: How many characters a move may say besides its cause.
+#: Longest detail of a move, in characters.
 DETAIL_MAX = 200
 
-#: So many are kept on one node: all of them end with it, in one record.
+#: Largest number of holds on one node: one record ends all of them with the node.
 HOLDS_MAX = PARTS_MAX
 
-#: So many objects are gone in one record, and so much may be left of them, beside what the list's last part puts there.
+#: Largest number of objects that one record deletes at the end of a full list, and the largest size of these deletions
+#: together with the list's last part.
 REMOVED_MAX = 500
 
 REMOVED_BYTES = 512 << 10
 
-#: What is written of each of them at most, but for an assignment that ends first: its row, and what that breaks.
+#: Size of one deletion: its row and the breaches it opens. An assignment that ends adds its own size.
 EACH_BYTES = 512
 
-#: With its kind before it, it is the name of its agent, which has no more characters than any other sender's.
+#: Longest node name: its agent's sender name is `agent/NAME`, with the limit of every sender name.
 NAME_MAX = SENDER_MAX - len("agent/")
 
-#: A host name has no more.
+#: Longest host name.
 ADDRESS_MAX = 253
 
 PORT_MAX = 65_535
 
-#: Load alone is taken so often: what ranks nodes need not be newer, and logs stay quiet.
+#: Reports that change only the load are accepted at most every 60 s: ranking needs no fresher load, and logs stay
+#: small.
 LOAD_EVERY_MS = 60_000
 
-#: So often an ordinal of batch work is placed and given up by an agent.
+#: An ordinal of batch work has failed for good once agents gave it up this many times.
 ATTEMPTS_MAX = 3
 
-#: So much ends in one record, or one assignment, however large it is.
+#: Largest size of what one StandDown record ends; a larger assignment has a record of its own.
 ENDED_BYTES = 512 << 10
 
 STEPS_MAX = 10_000

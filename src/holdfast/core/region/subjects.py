@@ -1,7 +1,7 @@
-"""Which object a command changes or follows from in a region, and at which revision that object is.
+"""The object of a region that a command changes or follows from, and its revision.
 
-What a sender expects is judged against it (see `ledger.commit.preconditions`). The revision is the one that reading the
-object shows.
+The ledger checks a sender's preconditions against it (see `ledger.commit.preconditions`). The revision is the one that
+a read of the object shows.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from holdfast.core.region.state.tables import RegionState
 
 
 def of_node(state: RegionState, command: c.AdministerNode | c.RemoveNode) -> Subject:
-    """The node of this uid."""
+    """The node with this uid."""
     node = state.nodes.get(command.node)
     return Subject(f"Node/{node.name}", node.revision) if node is not None else Subject(f"Node/{command.node}", 0)
 
 
 def of_slots(state: RegionState, command: c.OpenSlots | c.WithdrawSlots) -> Subject:
-    """The assignment whose slots these are, at the platform's revision."""
+    """The assignment of these slots, at the platform's revision."""
     return _assignment(state, command.assignment)
 
 
 def of_stop(state: RegionState, command: c.Stop) -> Subject:
-    """The assignment of the first slot that is there: whoever stops for what is wanted stops slots of one."""
+    """The assignment of the first slot that exists: a stop that follows a spec names slots of one assignment."""
     there = (slot for key in command.slots if (slot := state.slots.get(key)) is not None)
     return _assignment(state, next((slot.assignment for slot in there), 0))
 
@@ -36,7 +36,7 @@ def _assignment(state: RegionState, uid: Revision) -> Subject:
 
 
 def of_hold(state: RegionState, command: c.ExtendHold | c.DropHold) -> Subject | None:
-    """The reservation of this uid; below level 2 it is not kept when it was extended."""
+    """The hold with this uid. None below level 2: there its last extension is not stored."""
     hold = state.holds.get(command.hold)
     if state.info.level < 2:
         return None

@@ -1,8 +1,7 @@
-"""What each event of a region touches.
+"""Watch keys of a region's events.
 
-An agent watches its node, a controller the kind it works on, a person a workload: each event says by itself whom it
-concerns. A slot is told under its workload, and under its node where it stands on one; who waits for whom on a node
-(`heir`) is told under the node alone.
+An agent watches its node, a controller its kind, an operator a workload. Each event contains all it needs for its keys.
+A slot has the key of its workload and, if placed, of its node. A change of `successor` has only the node's key.
 """
 
 from __future__ import annotations
@@ -22,26 +21,25 @@ PLATFORM_OVERRIDE, PLATFORM_SERVER, REGION, CURSOR = "platform-override", "platf
 
 WATCH_KINDS: dict[str, str] = {
     **watch.WATCH_KINDS,
-    NODE: "A node by uid: itself, its room, every slot and hold on it, its breaches.",
-    NODE_REPORT: "How a node fares, by its uid: its load, and what lies ready there. It wakes nobody who waits.",
+    NODE: "A node by uid: its row, its usage, every slot and hold on it, its breaches.",
+    NODE_REPORT: "The load of a node and its cached artifacts, by node uid. It unblocks no request.",
     WORKLOAD: "A workload by uid: its assignments, slots and requests here.",
-    ASSIGNMENT: "An assignment by uid: what the platform asks for, the room held for it, its breaches. "
-    "Its slots are told under the workload.",
-    HOLD: "A reservation standing alone, by uid.",
-    TEMPLATE: "A template by digest: stored, leaving. It goes with its last use, which is told under the workload.",
-    GRANT: "What an account was granted here, by account.",
+    ASSIGNMENT: "An assignment by uid: its content, the holds for it, its breaches. Its slots are under the workload.",
+    HOLD: "A hold by uid.",
+    TEMPLATE: "A template by digest: stored, leaving. It is deleted with its last use, which is under the workload.",
+    GRANT: "The grant of an account here, by account.",
     PRIORITY_CLASS: "A priority class by name.",
     TOKEN: "A token by name.",
-    NODE_POOL: "What nodes of a pool cost, by its name.",
+    NODE_POOL: "The cost of a pool's nodes, by pool name.",
     POLICY: "A scheduler policy by revision.",
-    VALIDITY: "Which policy is valid, by scope: a tenant, or empty for everywhere.",
+    VALIDITY: "The valid policy, by scope: a tenant, or empty for everywhere.",
     PLATFORM_OVERRIDE: "An override of the platform, by its uid there.",
     PLATFORM_SERVER: "The token of a server of the platform, by name.",
-    REGION: "This region by name: where it lies.",
-    CURSOR: "How far the platform's log, or a full list of it, is applied, by that log's id.",
+    REGION: "This region by name: its jurisdiction and the platform's grace.",
+    CURSOR: "Progress in the platform's log, or in a full list of it, by the id of that log.",
 }
 
-#: What the platform calls them when they are gone, and the kind they are here, with whether their ids are numbers.
+#: By the platform's kind of a removed object: its watch kind here, and whether its ids are numbers.
 _GONE = {
     "grant": (GRANT, False),
     "priority-class": (PRIORITY_CLASS, False),
@@ -81,7 +79,7 @@ def _held(hold: Revision, node: Revision, assignment: Revision) -> tuple[WatchKe
 
 
 def _breached(invariant: str, key: str) -> tuple[WatchKey, ...]:
-    """A breach's key begins with what is broken: `node/UID/...` or `assignment/UID`."""
+    """Watch keys of a breach: its key begins with the broken object, `node/UID/...` or `assignment/UID`."""
     kind, uid = key.split("/")[:2]
     assert kind in (NODE, ASSIGNMENT), key
     return breach(invariant, key), (kind, int(uid))

@@ -1,4 +1,4 @@
-"""What one slot asks of a node. Equal for all slots of a request, and for all requests of one kind."""
+"""The requirements of one slot, equal for all slots of a request and all requests of a group."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.values.structs import Revision
 
-#: What makes two slots equal to a scheduler.
+#: The values by which two slots are equal to a scheduler.
 AskKind = tuple[str, str, bool, Revision, bool]
 
 
 class SlotAsk(Struct, frozen=True):
-    """A template, for whom, and whether it stays. `workload` is 0 unless its replicas are counted over domains.
+    """Template, tenant and firmness of a slot. `workload` is 0 unless the template has spread rules.
 
-    What is `exclusive` needs an agent that ends it in time.
+    An `exclusive` slot needs an agent that ends its runs in time.
     """
 
     digest: str
@@ -27,11 +27,11 @@ class SlotAsk(Struct, frozen=True):
 
     @property
     def kind(self) -> AskKind:
-        """What it is equal by."""
+        """The values by which asks are compared."""
         return self.digest, self.tenant, self.firm, self.workload, self.exclusive
 
 
 def ask_of(assignment: Assignment, digest: str, template: Template, *, firm: bool) -> SlotAsk:
-    """What the slots of an assignment's request ask for."""
+    """Return the requirements of the slots of an assignment's request."""
     workload = assignment.workload if template.spread else 0
     return SlotAsk(digest, template, assignment.tenant, firm, workload, assignment.exclusive)

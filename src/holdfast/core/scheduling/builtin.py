@@ -1,4 +1,4 @@
-"""The plugins that come with Holdfast, in the order in which they are asked: what is cheap and keeps most out first."""
+"""The plugins that ship with Holdfast. Filters are in order of use: cheap and selective ones first."""
 
 from __future__ import annotations
 

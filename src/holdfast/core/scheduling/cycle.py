@@ -1,9 +1,9 @@
-"""One look at the queue: groups in their order, each in one pass, until a proposal is full or nobody is left.
+"""One scheduling cycle: request groups in order, one pass each, until the proposal is full or no group is left.
 
-    group ──▶ paused? view too old? assigned? ──▶ who pays, what is kept for others ──▶ choose ──▶ placements
-                                                                       what is left over sleeps, with its reasons
+    group ──▶ paused? view stale? assigned? ──▶ payers, protected capacity ──▶ select nodes ──▶ placements
+                                                       what is not placed is blocked, with its reasons
 
-One proposal is made under one policy, and either binds or reserves: who is not of its kind is looked at next.
+A proposal has one policy, and either binds or reserves. Groups of the other kind wait for the next cycle.
 
 Size: a look is one story, from the first group to the proposal.
 """
@@ -43,21 +43,21 @@ from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockR
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
 
-#: Everybody who sleeps is looked at so often, whatever changed (RULES 21).
+#: Period in which every blocked group is tried again, whatever changed (RULES 21).
 RESYNC_MS = 60_000
-#: After so many groups of which nothing was placed a look ends, and the next one goes on: each has asked all nodes.
+#: Groups without a placement after which a cycle ends: each has examined all nodes.
 RESTED_MAX = 16
-#: After so many groups that were placed it ends, too: while it lasts, whoever runs it does nothing else.
+#: Placed groups after which a cycle ends: its process does nothing else meanwhile.
 PLACED_MAX = 250
-#: After placements for which the ledger walks over so many nodes it ends as well: that has to find out for each other
-#: ask by itself in which domains a node has all that is required (`node_kinds`), in 0.2 to 0.4 microseconds a node.
+#: Nodes walked by the ledger after which a cycle ends. It walks over all once per distinct ask with spread rules, to
+#: find the domains that count (`node_kinds`), at 0.2 to 0.4 microseconds per node.
 WALKED_MAX = 100_000
-#: A group whose scheduler had too old a view is looked at again after so long.
+#: Wait of a group whose view was stale.
 STALE_MS = 500
 
 
 class UnplacedRequest(Struct, frozen=True):
-    """A request that was looked at and of which slots still wait: why, the pass that found so, by which policy."""
+    """A request with open slots left after a pass: reasons, evidence of the pass, and policy."""
 
     entry: QueuedRequest
     reasons: tuple[PendingReason, ...]
@@ -66,7 +66,7 @@ class UnplacedRequest(Struct, frozen=True):
 
 
 class SchedulerView(Struct, frozen=True):
-    """What a look is based on: the state, the time there, and for how long it may have changed unseen."""
+    """The input of a cycle: the state, its time, and its age at most."""
 
     state: RegionState
     now: Instant
@@ -74,7 +74,7 @@ class SchedulerView(Struct, frozen=True):
 
 
 class SchedulingCycle:
-    """What one look has found so far."""
+    """The progress of one scheduling cycle."""
 
     def __init__(
         self, plugins: Plugins, table: NodeTable, queue: SchedulingQueue, flight: InFlight, view: SchedulerView
@@ -85,27 +85,27 @@ class SchedulingCycle:
         self._flight = flight
         self._state, self._now, self._age_ms = view.state, view.now, view.age_ms
         self._overrides = active_overrides(view.state, view.now)
-        #: By tenant: which policy is valid for it.
+        #: The valid policy by tenant.
         self._valid: dict[str, Revision] = {}
         self.policy: SchedulerPolicy = BUILT_IN_POLICY
         self.rules: SchedulingProfile | None = None
         self.draft = ProposalBuilder(view.state, view.now, table, flight)
         self._shortlists = Shortlists(table)
-        #: Whether the proposal reserves, and binds later.
+        #: Whether the proposal reserves and binds later.
         self.waits_to_bind = False
         self.passes: list[SchedulingPass] = []
         self.waits: list[UnplacedRequest] = []
-        #: How many slots were placed of groups that nothing but the resync had woken: a cause of waking is missing.
+        #: Slots placed from groups that only the resync had unblocked.
         self.resync_hits = 0
-        #: Asks of which the nodes themselves had to tell which domains count; and those of them that were placed.
+        #: Asks for which the nodes were walked to find the domains that count; and those of them that were placed.
         self._searched: set[tuple[str, str, bool]] = set()
         self._walks: set[tuple[str, str, bool]] = set()
-        #: How many groups were put to sleep, and whether others were left for the next look.
+        #: Blocked groups so far; and whether active groups are left for the next cycle.
         self._rested = 0
         self.is_cut = False
 
     def run(self) -> None:
-        """Look at everybody who is awake, until a proposal is full."""
+        """Try all active groups in order, until the proposal is full."""
         self._queue.begin(self._state, self._flight.spent)
         while self.draft.left:
             group = self._queue.take(self._state)
@@ -125,13 +125,13 @@ class SchedulingCycle:
                 self._block(group, entries, BlockReason.PLUGIN, (reason,), self._now + RESYNC_MS)
 
     def _is_enough(self) -> bool:
-        """Whether whoever comes now is left for the next look."""
+        """Whether the remaining groups are left for the next cycle."""
         if self._rested >= RESTED_MAX or len(self.passes) >= PLACED_MAX:
             return True
         return bool(self._walks) and len(self._walks) * self._table.count >= WALKED_MAX
 
     def _same_proposal(self, group: RequestGroup) -> bool:
-        """Whether its slots may be in the same proposal; as long as that is empty, anybody's may."""
+        """Whether the group fits this proposal's policy and binding mode. The first group placed sets both."""
         policy = self._state.policies.get(self._policy_of(group.tenant)) or BUILT_IN_POLICY
         binds = self._plugins.binds
         waits = any(_waits(one, group.ask) for one in binds) if binds else False
@@ -161,16 +161,16 @@ class SchedulingCycle:
             entries = [entry for entry in entries if entry.open > 0 and entry.look_up(self._state)]
 
     def _unknown(self, group: RequestGroup) -> Infeasible | None:
-        """What all of the group is to be placed by, and is not here."""
+        """Return the policy, class or account that the group needs and the region lacks."""
         valid = self._policy_of(group.tenant)
         if valid != self.policy.revision:
-            return Infeasible(Code.POLICY, f"policy revision {valid} is valid, and not known here")
+            return Infeasible(Code.POLICY, f"the region has not received the valid policy, revision {valid}")
         if group.priority_class not in self._state.priority_classes:
-            return Infeasible(Code.NOT_FOUND, f"priority class {group.priority_class} is not known here")
-        return None if group.accounts else Infeasible(Code.OVER_GRANT, "there is no account that pays for it")
+            return Infeasible(Code.NOT_FOUND, f"the region has not received priority class {group.priority_class}")
+        return None if group.accounts else Infeasible(Code.OVER_GRANT, "no account pays for it")
 
     def _policy_of(self, tenant: str) -> Revision:
-        """Asked for each group, of which a tenant has many."""
+        """Cached, since a tenant has many groups."""
         valid = self._valid.get(tenant)
         if valid is None:
             valid = self._valid[tenant] = valid_policy(self._state, tenant)
@@ -184,7 +184,7 @@ class SchedulingCycle:
         return bool(limit) and self._age_ms > limit
 
     def _assigned(self, group: RequestGroup) -> list[QueuedRequest]:
-        """Requests with something to propose that this region may run now; the others are told why not."""
+        """Return the requests that may run here now. The others wait, with the reason."""
         found: list[QueuedRequest] = []
         shut: list[QueuedRequest] = []
         for entry in group.entries.values():
@@ -208,7 +208,7 @@ class SchedulingCycle:
         return found
 
     def _place(self, group: RequestGroup, entries: list[QueuedRequest]) -> bool:
-        """Place what the gates and the nodes allow; if that is nothing, let it sleep. Whether something was placed."""
+        """Place what gates and nodes allow, or block the group. Return whether a slot was placed."""
         ask, spent = group.ask, self._flight.spent
         pay = payer_gate(self._state, group.accounts, ask.template.need, self._now, spent)
         kept = protected_gate(self._state, ask, self._flight.firm, self._flight.owed)
@@ -233,7 +233,7 @@ class SchedulingCycle:
         return True
 
     def _is_cured_by(self, parts: Collection[ProposedPart], ask: SlotAsk) -> bool:
-        """Whether it may be placed for what was proposed before it in this very look."""
+        """Whether an earlier placement of this cycle may have made it feasible."""
         scopes = scopes_that_cure(ask)
         return any(scope in scopes for part in parts for scope, _, _ in part.stands)
 
@@ -263,7 +263,7 @@ class SchedulingCycle:
         lacks_nodes: bool,
         gate: QuotaGate,
     ) -> None:
-        """Let what is left over sleep: the nodes have no room for it, or a gate is shut."""
+        """Block requests for which no node is feasible or a gate is closed."""
         waiting, until = sum(entry.open for entry in entries), 0
         if not lacks_nodes:
             why, nearest = BlockReason.GATE, ""
@@ -308,7 +308,7 @@ class SchedulingCycle:
 
 
 def _searched_as(ask: SlotAsk) -> tuple[str, str, bool]:
-    """What the ledger asks its nodes once about, whoever else asks for the same in one proposal."""
+    """The ledger walks over the nodes once per such key in a proposal."""
     return ask.digest, ask.tenant, ask.exclusive
 
 

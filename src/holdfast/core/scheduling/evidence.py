@@ -1,4 +1,4 @@
-"""What is kept of one pass over the nodes for a group: what it saw, what it found, and who acts next."""
+"""The evidence of one pass for a request group: what it read, what it found, and who acts next."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pass_evidence(
     seed: int = 0,
     nearest: str = "",
 ) -> SchedulingPass:
-    """The evidence of a pass for these requests of a group."""
+    """Return the evidence for these requests of a group."""
     requests = tuple((uid, state.assignments[uid].generation) for uid, _ in (entry.key for entry in entries))
     seen = [(account, state.accepted_grants.get(account)) for account in group.accounts]
     return SchedulingPass(

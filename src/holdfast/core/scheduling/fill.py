@@ -1,7 +1,6 @@
-"""Which rows so many equal slots go to, once rows are ranked: nodes filled one by one, or work spread over them.
+"""Distribution of equal slots over ranked rows: packed, spread, or by domain.
 
-Where replicas are counted over domains, rows stand in lanes, one for each set of domains: slot by slot, of the lanes
-that the rules leave open, the one whose next row is best.
+With domain rules, each combination of domains is a lane of rows. A slot goes to the open lane whose next row is best.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from holdfast.core.model.records.nodes import Node
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import Numbers
 
-#: By code and detail: how many of the rows that were looked at it kept out.
+#: Number of rejected rows by code and detail.
 Rejected = dict[tuple[Code, str], int]
 
 
 class Ranked(NamedTuple):
-    """Rows that pass, their keys, of which no two are equal, and how many slots each has room for."""
+    """Passing rows, their unique keys, and how many slots each can take."""
 
     rows: Numbers
     keys: Numbers
@@ -28,7 +27,7 @@ class Ranked(NamedTuple):
 
 
 def top_keys(keys: Numbers, most: int) -> Numbers:
-    """Places of the highest keys, highest first. Keys are unique, so every machine finds the same."""
+    """Return the indexes of the highest keys, highest first. Keys are unique, so every machine gets the same."""
     if 4 * most < len(keys):
         top = np.argpartition(keys, len(keys) - most)[len(keys) - most :]
         return top[np.argsort(keys[top])[::-1]]
@@ -36,7 +35,7 @@ def top_keys(keys: Numbers, most: int) -> Numbers:
 
 
 def pack_nodes(ranked: Ranked, count: int) -> list[int]:
-    """The best row until it is full, then the next."""
+    """Fill the best row, then the next."""
     if count == 1:
         return [int(ranked.rows[np.argmax(ranked.keys)])]
     order = top_keys(ranked.keys, min(count, len(ranked.keys)))
@@ -47,7 +46,7 @@ def pack_nodes(ranked: Ranked, count: int) -> list[int]:
 
 
 def spread_nodes(ranked: Ranked, count: int) -> list[int]:
-    """One on each of the best rows, then one more on each that has room, until all are placed."""
+    """Put one slot on each of the best rows, then start over, until all are placed."""
     if count == 1:
         return [int(ranked.rows[np.argmax(ranked.keys)])]
     chosen: list[int] = []
@@ -62,7 +61,7 @@ def spread_nodes(ranked: Ranked, count: int) -> list[int]:
 
 
 class Worth(NamedTuple):
-    """What changes within a pass adds to keys: a near rule that holds, and a part of what evenness can be."""
+    """What choices of this pass add to keys: per near rule, and per part of evenness."""
 
     near: int = 0
     even: int = 0
@@ -72,18 +71,18 @@ NOTHING_CHANGES = Worth()
 
 
 class _Lane:
-    """Rows of one set of domains: what comes next, and what comes after all of them had one."""
+    """The rows of one combination of domains: this round's and the next one's."""
 
-    #: How even its domains were when its rows were scored.
+    #: Evenness of its domains when its rows were scored.
     evenness = 0
 
     def __init__(self) -> None:
-        #: [key, row, how many it takes], the best last.
+        #: [key, row, free slots], best last.
         self.next: list[list[int]] = []
         self.later: list[list[int]] = []
 
     def take(self, *, pack: bool) -> int:
-        """The row of the next slot."""
+        """Return the row of the next slot."""
         entry = self.next[-1]
         entry[2] -= 1
         if not entry[2] or not pack:
@@ -108,7 +107,7 @@ def fill_by_domain(
     pack: bool,
     worth: Worth = NOTHING_CHANGES,
 ) -> list[int]:
-    """Slot by slot, as the ledger will judge them; keys change as `worth` says with what is chosen."""
+    """Choose rows slot by slot, in the ledger's order. `worth` changes keys with each choice."""
     lanes = _lanes(ranked, domains, nodes, rejected)
     if worth.even:
         for where, lane in lanes.items():
@@ -139,7 +138,7 @@ def fill_by_domain(
 
 
 def _best(lanes: dict[tuple[str, ...], _Lane], domains: DomainRules, worth: Worth) -> tuple[str, ...] | None:
-    """The lane that is open and whose next row is best."""
+    """Return the open lane whose next row is best."""
     best, highest = None, 0
     for where, lane in lanes.items():
         key = lane.next[-1][0]
@@ -153,7 +152,7 @@ def _best(lanes: dict[tuple[str, ...], _Lane], domains: DomainRules, worth: Wort
 
 
 def _drop_far(lanes: dict[tuple[str, ...], _Lane], domains: DomainRules) -> int:
-    """Leave out lanes that near rules shut, for the rest of a pass: nothing is chosen there that could open them."""
+    """Drop the lanes that near rules close. No choice of this pass can open them."""
     shut = [(where, domains.closed_by(where)) for where in lanes] if domains.binding else []
     return sum(len(lanes.pop(where)) for where, found in shut if found is not None and found[0] is Code.NEAR)
 

@@ -1,13 +1,13 @@
-"""What a plugin is, and how a policy puts plugins together.
+"""Plugin protocols, and the profile that a policy makes of the plugins.
 
-    filter   which rows of a window may take the slot: one mask for each thing that it asks, with a word for it
-    score    how good each row would be, from 0 to 1000
-    bind     whether slots of this kind are reserved first and bound later, or both in one commit
-    reserve  of a slot that was reserved and is to be bound: may say no
-    post-bind  of a slot that was bound: is told
+    filter   the rows of a window that accept the slot: one mask per requirement, with its text
+    score    a rank per row, from 0 to 1000
+    bind     whether slots are reserved first, or placed and bound in one commit
+    reserve  may decline a reserved slot before it is bound
+    post-bind  receives bound slots
 
-All of them are hints: filters agree with the ledger's gates or cost a refusal, nothing more. A plugin that raises is
-named, and what it was asked about waits with that reason; others go on.
+All of them are hints: a filter that disagrees with the ledger costs a refusal, nothing more. If a plugin raises, the
+request group is blocked with the plugin's name as reason, and others continue.
 """
 
 from __future__ import annotations
@@ -27,59 +27,59 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class FilterPlugin(Protocol):
-    """Keeps a slot from nodes that would not take it."""
+    """Excludes nodes that do not accept a slot."""
 
     name: str
     version: str
-    #: The ledger's code for the same refusal.
+    #: The code with which the ledger refuses the same.
     code: Code
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """What it asks of a node, in words, and which rows have it. Nothing, where all rows pass."""
+        """Yield each requirement as text, with the mask of rows that meet it. Yield nothing if all rows pass."""
 
 
 class ScorePlugin(Protocol):
-    """Ranks the nodes that would take a slot."""
+    """Ranks the nodes that accept a slot."""
 
     name: str
     version: str
 
     def score(self, window: NodeWindow) -> Numbers | None:
-        """How good each row would be, from 0 to `BEST`, in whole numbers; None where it makes no difference."""
+        """Return an int64 score per row, from 0 to `BEST`; None if it ranks all rows alike."""
 
 
 class ReservePlugin(Protocol):
-    """Is asked about a slot that was reserved and is to be bound."""
+    """Decides whether a reserved slot may be bound."""
 
     name: str
     version: str
 
     def refuses(self, ask: SlotAsk, slot: SlotKey, node: Revision) -> str:
-        """Why it is not to be bound there; empty: it may be."""
+        """Return why the slot must not be bound to this node; empty if it may."""
 
 
 class BindPlugin(Protocol):
-    """Says of which kinds of slots room is reserved first, and bound later, once those who are asked agree."""
+    """Selects the slots that are reserved first and bound once the reserve plugins agree."""
 
     name: str
     version: str
 
     def waits(self, ask: SlotAsk) -> bool:
-        """Whether slots of this kind are reserved first."""
+        """Return whether such slots are reserved first."""
 
 
 class PostBindPlugin(Protocol):
-    """Is told of slots that were bound."""
+    """Receives slots that were bound."""
 
     name: str
     version: str
 
     def on_bound(self, ask: SlotAsk, slots: tuple[tuple[SlotKey, Revision], ...]) -> None:
-        """These were bound, each with its node."""
+        """Receive bound slots, each with its node."""
 
 
 class PluginError(Exception):
-    """A plugin raised: which, and what."""
+    """A plugin raised. The message names it."""
 
     def __init__(self, plugin: str, error: Exception) -> None:
         super().__init__(f"{plugin}: {type(error).__name__}: {error}")
@@ -87,7 +87,7 @@ class PluginError(Exception):
 
 
 class Plugins(Struct, frozen=True):
-    """All that are installed, in the order in which they are asked."""
+    """All installed plugins. Filters and scores are in order of use."""
 
     filters: tuple[FilterPlugin, ...]
     scores: tuple[ScorePlugin, ...]
@@ -97,14 +97,14 @@ class Plugins(Struct, frozen=True):
 
 
 class WeightedScore(Struct, frozen=True):
-    """A score and what it counts."""
+    """A score with its weight."""
 
     score: ScorePlugin
     weight: int
 
 
 class SchedulingProfile(Struct, frozen=True):
-    """A policy as it is applied: every filter, the scores that it weighs, and whether nodes are filled one by one."""
+    """A policy applied to the plugins: all filters, weighted scores, and whether nodes are packed."""
 
     filters: tuple[FilterPlugin, ...]
     weighed: tuple[WeightedScore, ...]
@@ -112,19 +112,18 @@ class SchedulingProfile(Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether all of its plugins say, as those that come with Holdfast do, that of a slot they look at nothing but
-        what `shortlist` compares: slots that are alike in that may be chosen for together."""
+        """Whether all plugins are `is_plain`: they read only what `shortlist` compares."""
         scores = [one.score for one in self.weighed]
         return all(getattr(one, "is_plain", False) for one in (*self.filters, *scores))
 
     @property
     def plugins(self) -> tuple[tuple[str, str], ...]:
-        """Names and versions of everything that has a say."""
+        """Names and versions of all plugins in use."""
         scores = [(one.score.name, one.score.version) for one in self.weighed]
         return (*[(one.name, one.version) for one in self.filters], *scores)
 
 
-#: What scores count where a policy does not say.
+#: Default weights of scores, which a policy can override.
 WEIGHTS: dict[PlacementStrategy, dict[str, int]] = {
     PlacementStrategy.PACK: {"packing": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 1, "warm": 2, "load": 1},
     PlacementStrategy.SPREAD: {"emptiness": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 2, "warm": 2, "load": 1},
@@ -132,7 +131,7 @@ WEIGHTS: dict[PlacementStrategy, dict[str, int]] = {
 
 
 def profile_for(plugins: Plugins, document: PolicyDocument) -> SchedulingProfile:
-    """A policy over the plugins that there are. A score that it names and nobody has counts for nothing."""
+    """Apply a policy to the installed plugins. Other weights have no effect."""
     weights = {**WEIGHTS[document.strategy], **dict(document.scores)}
     weighed = tuple(WeightedScore(score, weights[score.name]) for score in plugins.scores if weights.get(score.name))
     return SchedulingProfile(plugins.filters, weighed, document.strategy is PlacementStrategy.PACK)

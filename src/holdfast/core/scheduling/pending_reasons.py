@@ -1,11 +1,11 @@
-"""Why a request waits, as a tree: what kept it first, then how many nodes each question kept out, nearest fit first.
+"""The reasons why a request waits, as a tree: rejected nodes per cause, most frequent first, and the nearest fit.
 
-never-fits           no node would take it, even an empty one: nothing that ends will cure it
-node-unavailable     there are no nodes, so nobody can tell: the first one that registers is looked at
-capacity 12          12 nodes lack something, of which
-  cpu 9                9 lack processor
-  memory 3             3 lack memory
-over-grant 4         who pays cannot pay for 4 more
+    never-fits           no node can hold it, even an empty one: no end of other work cures it
+    node-unavailable     the region has no nodes, so feasibility is unknown: the first new node starts a pass
+    capacity 12          12 nodes lack a resource:
+      cpu 9                9 lack cpu
+      memory 3             3 lack memory
+    over-grant 4         the accounts cannot pay for 4 more
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, Truths
 from holdfast.core.scheduling.nodes.window import NodeWindow, all_rows
 
 NEVER_FITS = "never-fits"
-#: So many details of one code are kept.
+#: Details listed per code at most.
 DETAILS_MAX = 8
 
 
 def pending_reasons(
     rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = False
 ) -> tuple[PendingReason, ...]:
-    """Reasons by code, the one that kept most out first; the nearest fit is told with the first of them."""
+    """Return reasons by code, most frequent first. The nearest fit is the first one's message."""
     by_code: dict[str, dict[str, int]] = {}
     for (kept_by, detail), count in rejected.items():
         by_code.setdefault(kept_by.value, {})[detail] = count
@@ -49,26 +49,27 @@ def pending_reasons(
         below = tuple(PendingReason(detail, count) for detail, count in most if detail)
         found.append(PendingReason(code, sum(details.values()), nearest if not found else "", below))
     if not found:
-        found = [PendingReason(Code.NODE_UNAVAILABLE.value, waiting, "there are no nodes")]
+        found = [PendingReason(Code.NODE_UNAVAILABLE.value, waiting, "the region has no nodes")]
     if never:
-        message = f"no node would take it, even an empty one: {found[0].message or found[0].code}"
+        message = f"no node can hold it, even an empty one: {found[0].message or found[0].code}"
         return (PendingReason(NEVER_FITS, waiting, message, tuple(found)),)
     return tuple(found)
 
 
 def never_fits(table: NodeTable, ask: SlotAsk) -> bool:
-    """Whether no node that there is would take it, were it empty and in use. Where there is none, nobody can tell."""
+    """Whether no node of the region can hold the slot, even if empty and usable. False without nodes."""
     return table.count > 0 and not could_hold(all_rows(table, ask))
 
 
 def could_hold(window: NodeWindow) -> bool:
-    """Whether a node of the window would take what is asked for, were it empty and in use."""
+    """Whether a node of the window can hold the slot if empty and usable."""
     return bool(_holding(window).any())
 
 
 def domains_that_hold(table: NodeTable, ask: SlotAsk, avoided: Collection[str]) -> dict[str, list[str]]:
-    """By key of its spread rules: the domains outside of avoided zones with a usable node that would take what is asked
-    for, were it empty."""
+    """Return the domains that count for each spread rule: outside of avoided zones, with a usable node that can hold
+    the slot when empty.
+    """
     could = _holding(all_rows(table, ask)) & table.usable & _outside(table, ask, avoided)
     if ask.exclusive:
         could &= table.overrun <= table.overrun_most
@@ -77,7 +78,7 @@ def domains_that_hold(table: NodeTable, ask: SlotAsk, avoided: Collection[str]) 
 
 
 def _holding(window: NodeWindow) -> Truths:
-    """Rows that would take what is asked for, were they empty and in use."""
+    """Rows that can hold the slot if empty and usable."""
     table, template, could = window.table, window.ask.template, _admitting(window)
     for name, amount in table.amounts(template.need):
         number = table.resources.get(name)
@@ -90,7 +91,7 @@ def _holding(window: NodeWindow) -> Truths:
 
 
 def _admitting(window: NodeWindow) -> Truths:
-    """Rows whose labels, taints, tenancy and capabilities let it in, once nobody is there."""
+    """Rows whose labels, taints, tenancy and capabilities admit the slot, whatever runs there."""
     could: Truths = np.ones(len(window), np.bool_)
     for one in (TaintsFilter(), TenancyFilter(), IsolationFilter(), LabelsFilter()):
         for _, mask in one.passes(window):
@@ -99,7 +100,7 @@ def _admitting(window: NodeWindow) -> Truths:
 
 
 def _outside(table: NodeTable, ask: SlotAsk, avoided: Collection[str]) -> Truths:
-    """Rows outside of zones that an override says to avoid."""
+    """Rows outside of the zones that an override avoids."""
     outside: Truths = np.ones(table.count, np.bool_)
     for _, mask in ZonesFilter().passes(all_rows(table, ask, tuple(sorted(avoided)))):
         outside &= mask
@@ -107,16 +108,16 @@ def _outside(table: NodeTable, ask: SlotAsk, avoided: Collection[str]) -> Truths
 
 
 def _unoccupied(table: NodeTable, ask: SlotAsk) -> Truths:
-    """Rows on which nobody is beside whom it may not be."""
+    """Rows without another tenant's work, where the node takes one tenant at a time."""
     return next((mask for _, mask in OneTenantFilter().passes(all_rows(table, ask))), np.ones(table.count, np.bool_))
 
 
 def nearest_fit(
     table: NodeTable, ask: SlotAsk, overrides: ActiveOverrides = NO_OVERRIDES, domains: DomainRules | None = None
 ) -> str:
-    """The usable node that lacks least, and what it lacks, in words; empty when there is none.
+    """Return the usable node that lacks least, and what it lacks; empty if there is none.
 
-    Where there is one, it is outside of avoided zones, and of domains that rules shut.
+    Nodes outside of avoided zones and closed domains are preferred.
     """
     open_ = table.usable & _outside(table, ask, overrides.zones)
     could = open_ & _admitting(all_rows(table, ask))
@@ -137,19 +138,18 @@ def nearest_fit(
     node = table.nodes[int(rows[place])]
     lacks = _lacks(table, rows[place : place + 1], ask)
     if not lacks:
-        lacks = f"has room, but not by its rules: {shut}" if not len(within) else _NO_PLACE
+        lacks = f"excluded only by its rules: {shut}" if not len(within) else _NO_PLACE
     return f"nearest fit is {node.name}: {lacks}"
 
 
-_NO_PLACE = "has room, but not the devices, ports or place that its rules ask for"
+_NO_PLACE = "has capacity, but not the devices, ports or domain that it requires"
 
 
 def _within_rules(table: NodeTable, rows: Numbers, domains: DomainRules | None) -> tuple[Numbers, str]:
-    """Which rows rules over domains leave open, and what shuts the first that is shut. Nodes are not told apart by
-    rules that count each node by itself."""
+    """Return the rows in open domains, and the first closed domain as text. Rules per node do not separate rows."""
     if domains is None or not domains.keys or "node" in domains.keys:
         return rows, ""
-    # One number for each lane, of which there are few: what is shut is asked once for each, and looked up for the rows.
+    # Lanes are numbered: a closed lane is checked once, not once per row.
     columns = [table.attributes.domains(key) for key in domains.keys]
     size = [max(1, len(column.values)) for column in columns]
     at = np.ravel_multi_index([column.codes[rows] for column in columns], size)
@@ -175,7 +175,7 @@ def _free(table: NodeTable, name: str, rows: Numbers, ask: SlotAsk) -> Numbers:
 
 
 def _lacks(table: NodeTable, row: Numbers, ask: SlotAsk) -> str:
-    """What a row has less of than is needed; empty: nothing."""
+    """Return the resources that the row lacks; empty if none."""
     amounts = [
         (name, amount, int(_free(table, name, row, ask)[0])) for name, amount in table.amounts(ask.template.need)
     ]

@@ -1,4 +1,4 @@
-"""A proposal in the making: chosen rows become placements, request by request, and are deducted as they are added."""
+"""The proposal builder: selected rows become placements per request, deducted as they are added."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from holdfast.core.scheduling.queue.request_groups import GroupKey, QueuedReques
 
 #: Placements by request.
 _Placed = tuple[tuple[QueuedRequest, tuple[SlotPlacement, ...]], ...]
-#: A slot that waits: its request and its ordinal.
+#: A waiting slot: its request and its ordinal.
 Waiting = tuple[QueuedRequest, int]
 _NONE_CHARGED: Mapping[tuple[QueuedRequest, int], str] = {}
 
 
 class ProposalBuilder:
-    """Placements of one proposal, up to as many as one may name."""
+    """The placements of one proposal, at most `PARTS_MAX`."""
 
     def __init__(self, state: RegionState, now: Instant, table: NodeTable, flight: InFlight) -> None:
         self._state = state
@@ -36,13 +36,13 @@ class ProposalBuilder:
         self.left = PARTS_MAX
         self.parts: list[ProposedPart] = []
         self.groups: list[Placed] = []
-        #: What each of the groups asks for.
+        #: The ask of each group.
         self.asks: list[SlotAsk] = []
-        #: With whom each of them waited.
+        #: The key of each group's request group.
         self.waited: list[GroupKey] = []
 
     def slots(self, entries: list[QueuedRequest], payable: int, most: int) -> list[Waiting]:
-        """The slots of requests that can be paid for, in their order; those that are charged need no payer."""
+        """Return the slots that can be paid for, in order. Charged slots need no payer."""
         found: list[Waiting] = []
         most = min(most, self.left)
         for entry in entries:
@@ -57,8 +57,7 @@ class ProposalBuilder:
         return found
 
     def add(self, group: RequestGroup, slots: list[Waiting], rows: list[int], purses: tuple[int, ...]) -> int:
-        """Place slots on rows, one on each; how many came to be placements. `purses` is for how many slots each of the
-        group's accounts can pay."""
+        """Place slots on rows, one each, and return their number. `purses`: slots that each account can pay."""
         template = group.ask.template
         simple = not (template.gpus or template.ports)
         placed: dict[QueuedRequest, list[SlotPlacement]] = {}
@@ -92,7 +91,7 @@ class ProposalBuilder:
     def _charged(
         self, entry: QueuedRequest, placements: tuple[SlotPlacement, ...]
     ) -> dict[tuple[QueuedRequest, int], str]:
-        """Placements of a request that somebody pays for already, and who."""
+        """Return the account of each placement that is already charged."""
         workload, found = self._state.assignments[entry.key[0]].workload, dict[tuple[QueuedRequest, int], str]()
         for ordinal in [one.ordinal for one in placements if one.ordinal in entry.charged]:
             slot = self._state.slots.get((workload, ordinal))
@@ -102,7 +101,7 @@ class ProposalBuilder:
     def _owed(
         self, ask: SlotAsk, paid: tuple[tuple[str, int], ...], charged: Mapping[tuple[QueuedRequest, int], str]
     ) -> tuple[tuple[str, int], ...]:
-        """By account that is owed protected room: how many placements take of that. What is charged has its payer."""
+        """Return how many placements use protected capacity of their account, charged ones included."""
         state = self._state
         if not ask.firm or state.totals.shield == ZERO:
             return ()
@@ -113,7 +112,7 @@ class ProposalBuilder:
         return tuple((account, counts[account]) for account, row in rows.items() if row and row.protected != ZERO)
 
     def _stands(self, ask: SlotAsk, placed: _Placed) -> tuple[DomainKey, ...]:
-        """Where placements are counted over domains, if they are."""
+        """Return the domains under which the placements are counted, if any."""
         if not has_domain_rules(ask.template):
             return ()
         nodes, rows = self._table.nodes, self._table.rows
@@ -125,12 +124,12 @@ class ProposalBuilder:
         )
 
     def _propose(self, entry: QueuedRequest, placements: tuple[SlotPlacement, ...]) -> None:
-        """Add placements of one request."""
+        """Add the placements of one request."""
         self.groups.append(Placed(*entry.key, placements))
         entry.propose({placement.ordinal for placement in placements})
 
     def _with_devices(self, group: RequestGroup, ordinal: int, row: int, uid: Revision) -> SlotPlacement | None:
-        """A placement with the devices and ports that it takes; None when the row has not as many after all."""
+        """Return a placement with devices and ports; None if the row has too few after all."""
         template, firm, devices = group.ask.template, group.ask.firm, self._table.devices
         picked = devices.pick(row, template, firm=firm) if template.gpus else ()
         node, room = self._table.nodes[row], self._table.usages[row]
@@ -142,7 +141,7 @@ class ProposalBuilder:
 
 
 def _paid(accounts: tuple[str, ...], purses: tuple[int, ...], count: int) -> tuple[tuple[str, int], ...]:
-    """Who pays for so many slots, the first account as far as it can."""
+    """Distribute slots over the accounts, the first one as far as it can pay."""
     found = []
     for account, left in zip(accounts, purses, strict=False):
         paid = min(left, count)

@@ -1,9 +1,9 @@
-"""A scheduler, without its clock and its wires: what it hears, what it proposes next, what it makes of the answers.
+"""The scheduler without clock and connections: it observes changes, runs cycles and processes answers.
 
-    hear ──▶ table and queue ──▶ look: groups in their order, each in one pass ──▶ a proposal ──▶ answered
+    observe ──▶ table and queue ──▶ cycle: groups in order, one pass each ──▶ proposal ──▶ answer
 
-It stamps on each proposal the revision of its view, and deducts what it has proposed until a view shows what became of
-it. What cannot be placed sleeps until something changes that can cure it, and keeps up to where it was looked at.
+A proposal carries the revision of its view and stays deducted until the view shows its outcome. A group that cannot be
+placed is blocked, with the revision of the attempt, until a change that may cure it.
 
 Size: what is heard, proposed and answered changes one table, one queue and one flight.
 """
@@ -35,16 +35,16 @@ from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, BlockedGrou
 from holdfast.core.scheduling.queue.unblocker import Unblocker
 from holdfast.core.scheduling.resync import Resync
 
-#: After a refusal that the view does not explain, so long; doubled each time.
+#: Back-off after a refusal without a stale view; it doubles each time.
 BACKOFF_MS, BACKOFF_MOST_MS = 200, 30_000
-#: Of more nodes and requests than so many no more than these are taken anew at once: some 50 ms.
+#: Nodes and requests that are loaded at once, in about 50 ms. More are loaded in pieces of this size.
 LOADED_AT_ONCE = 5_000
-#: Refusals that say that this view and the ledger's state do not agree about a node.
+#: Refusals that show that this view and the ledger disagree about a node.
 _OF_NODES = (
     Code.CAPACITY, Code.DEVICE, Code.PORT, Code.LABELS, Code.TAINT, Code.TENANCY, Code.ONE_TENANT, Code.ISOLATION,
     Code.NODE_UNAVAILABLE,
 )  # fmt: skip
-#: Kinds of objects that are not nodes or workloads, and whose change may cure anything.
+#: Kinds of objects, other than nodes and workloads, whose change may cure any group.
 _OTHERS = (watch.POLICY, watch.VALIDITY, watch.PRIORITY_CLASS, watch.PLATFORM_OVERRIDE, OVERRIDE, watch.REGION)
 WATCHES = (
     watch.NODE, watch.NODE_REPORT, watch.WORKLOAD, watch.ASSIGNMENT, watch.TEMPLATE, watch.NODE_POOL, watch.GRANT,
@@ -53,8 +53,7 @@ WATCHES = (
 
 
 class Proposal(Struct, frozen=True):
-    """A proposal to send, and under which number it is known here; what each of its groups asks for, for whom, and with
-    whom it waited."""
+    """A proposal to send, with its local number; and the ask, workload and request group of each of its groups."""
 
     number: int
     command: Propose
@@ -79,16 +78,16 @@ class Scheduler:
         self.waking = Unblocker(self.table, self.queue, self.flight)
         self.resync = Resync(self.table, self.queue)
         self._number = 0
-        #: The time of the last look.
+        #: The time of the last cycle.
         self._now: Instant = 0
-        #: What was refused of proposals, by code.
+        #: Refusals by code.
         self.refused: dict[str, int] = {}
         self._resync_hits = 0
-        #: Whether the last look left somebody for the next, so that it should come soon.
+        #: Whether active groups are left, so that the next cycle should follow soon.
         self.has_more = False
 
     def load(self, state: RegionState) -> None:
-        """Take everything anew."""
+        """Reload everything from the state."""
         gone = [uid for uid in self.table.rows if uid not in state.nodes]
         uids = state.nodes.keys()
         at = pack_revision(state.info.seq, INDEX_MAX)
@@ -99,13 +98,12 @@ class Scheduler:
         self.waking.all()
 
     def pieces(self, state: RegionState) -> Iterator[list[WatchKey]]:
-        """Everything that is here or in a state, in pieces, for who takes it anew a piece at a time; none: it is
-        little, and taken at once."""
+        """Yield all keys in pieces for a reload; nothing if `load` can take all at once."""
         if len(state.nodes) + len(state.requests) > LOADED_AT_ONCE:
             yield from self.resync.pieces(state, LOADED_AT_ONCE)
 
     def load_piece(self, state: RegionState, named: Sequence[WatchKey]) -> None:
-        """Take a piece anew. Nothing is looked at before `loaded`."""
+        """Reload one piece. No cycle runs before `loaded`."""
         self.queue.begin_load(state)
         nodes = [key for kind, key in named if kind == watch.NODE]
         for kind, key in named:
@@ -114,13 +112,13 @@ class Scheduler:
         self.table.refresh(state, nodes, self.table.revision)  # type: ignore[arg-type]
 
     def loaded(self, state: RegionState, at: Revision) -> None:
-        """All pieces were taken, from states that had this revision; what changed since is still to be heard."""
+        """Finish a reload in pieces, from states at or after this revision. Later changes are observed afterwards."""
         self.flight.settle(at, state.info.at)
         self.table.refresh(state, self.flight.show(self.queue.take_shown()), at)
         self.waking.all()
 
     def observe(self, state: RegionState, touched: Iterable[WatchKey], at: Revision, now: Instant) -> None:
-        """Take what has changed, up to a place in the log, and wake whom it can cure."""
+        """Apply changes up to a revision, and unblock the groups that they may cure."""
         nodes: list[Revision] = []
         reported: list[Revision] = []
         kinds: set[str] = set()
@@ -146,7 +144,7 @@ class Scheduler:
             self.queue.load(state)
         elif watch.TEMPLATE in kinds:
             self.queue.take_unknown(state)
-        # First what counts no more, then what stands there instead: so nothing seems to be free in between.
+        # First settle proposals, then load what replaced them: no capacity seems free in between.
         self.flight.settle(max(at, self.table.revision), state.info.at)
         nodes += self.flight.show(self.queue.take_shown())
         self.table.refresh(state, nodes, at)
@@ -159,7 +157,7 @@ class Scheduler:
         self.waking.heard(state, self._filters, now)
 
     def catch(self, state: RegionState, named: Iterable[WatchKey], now: Instant) -> None:
-        """Take what was kept from this scheduler as it is in a state, and count it."""
+        """Reload keys whose changes were missed, and count them as resync hits."""
         nodes: list[Revision] = []
         for kind, key in named:
             self._resync_hits += 1
@@ -174,12 +172,12 @@ class Scheduler:
         self._wake(state, now)
 
     def run_cycle(self, view: SchedulerView) -> tuple[Proposal | None, list[UnplacedRequest]]:
-        """The next proposal, if there is something to propose; and who was looked at and waits."""
+        """Run one cycle. Return the next proposal, if any, and the requests that wait."""
         if view.now < self._now:
             self._go_back(view.state, self._now - view.now)
         self._now = view.now
         self.queue.pass_time(view.state, view.now)
-        # What this view does not show by now can land no more: it is complete up to its age.
+        # The view is complete up to its age: proposals that it does not show by their deadline can no longer commit.
         self.flight.settle(self.table.revision, view.now - view.age_ms)
         woken = self.queue.unblock_due(view.now)
         if self.quarantine.release_due(self.table, view.now) or self.flight.has_returned:
@@ -210,20 +208,22 @@ class Scheduler:
         return Proposal(self._number, command, seen, policy, decision, asks, workloads, waited), look.waits
 
     def _go_back(self, state: RegionState, step: Duration) -> None:
-        """Another leader's time is lower by so much: what was found by the later one is found anew, and a pause is as
-        long as it was to be. Until when a proposal can land is said in ledger time: that stays."""
+        """Adjust to a new leader's time, lower by `step`: evaluate again, with back-offs of the same length. Deadlines
+        of proposals are in ledger time and stay.
+        """
         self.queue.go_back(state, step)
         self.waking.go_back()
         self.quarantine.go_back(step)
 
     def take_resync_hits(self) -> int:
-        """What only the resync has noticed since the last time: slots that were placed though nothing else had woken
-        their request, and nodes and requests that were others in the state."""
+        """Return the resync hits since the last call: slots placed though only the resync unblocked them, and missed
+        changes of nodes and requests.
+        """
         caught, self._resync_hits = self._resync_hits, 0
         return caught
 
     def on_accepted(self, attempt: Proposal, at: Revision, unmet: list[RefusedPart]) -> None:
-        """A proposal was accepted at a revision, but for these parts of it."""
+        """Process the acceptance of a proposal, except for the `unmet` parts."""
         self.flight.land(attempt.number, at)
         for one in unmet:
             self._count(one.code)
@@ -235,7 +235,7 @@ class Scheduler:
             self.on_bound(attempt)
 
     def _landed_in_part(self, attempt: Proposal, unmet: list[RefusedPart]) -> None:
-        """Whoever got nothing waits as if all had been refused; of whom all came through nothing was in vain."""
+        """Back off groups without a placement; reset the back-off of groups placed in full."""
         lost: dict[int, list[RefusedPart]] = {}
         for one in unmet:
             lost.setdefault(one.group, []).append(one)
@@ -252,7 +252,7 @@ class Scheduler:
                 self.queue.come_through(key)
 
     def on_refused(self, attempt: Proposal, code: Code, unmet: list[RefusedPart], catch_up_to: Revision) -> None:
-        """A proposal was refused as a whole; with a revision to wait for, if its view was behind."""
+        """Process a refusal. `catch_up_to` is the revision to wait for if the view was stale."""
         self._count(code.value)
         self.flight.refuse(attempt.number)
         self._disagree(attempt, unmet)
@@ -260,24 +260,24 @@ class Scheduler:
             self._wait_for(key, catch_up_to)
 
     def on_bound(self, attempt: Proposal, declined: Collection[SlotKey] = ()) -> None:
-        """It came through but for these slots: of whom all did, whatever was in vain before does not count any more."""
+        """Reset the back-off of groups whose slots were all bound."""
         lost = self._of(attempt, declined)
         for key in dict.fromkeys(self._places(attempt)):
             if key not in lost:
                 self.queue.come_through(key)
 
     def on_declined(self, attempt: Proposal, slots: Collection[SlotKey]) -> None:
-        """Somebody who was asked said no to slots that were reserved: they wait again, and are not tried at once."""
+        """Back off groups whose reserved slots a plugin declined."""
         for key in self._of(attempt, slots):
             self._back_off(key)
 
     def _places(self, attempt: Proposal) -> list[GroupKey]:
-        """For each request of a proposal with whom it waits now; or with whom it did, if nothing of it waits."""
+        """Return the current group of each request of a proposal; the former one if nothing waits."""
         found = [self.queue.group((one.assignment, one.template)) for one in attempt.command.groups]
         return [then if now is None else now.key for now, then in zip(found, attempt.waited, strict=True)]
 
     def _of(self, attempt: Proposal, slots: Collection[SlotKey]) -> dict[GroupKey, None]:
-        """The places of those requests of which slots are named."""
+        """Return the groups of the requests to which these slots belong."""
         named = zip(self._places(attempt), attempt.command.groups, attempt.workloads, strict=True)
         return {
             key: None
@@ -286,7 +286,7 @@ class Scheduler:
         }
 
     def _wait_for(self, key: GroupKey, catch_up_to: Revision) -> None:
-        """Do not try it again before the view has this revision; where it has, or none is named, some time later."""
+        """Block a group until the view has this revision; back off if it has it, or none is given."""
         group = self.queue.groups.get(key)
         if catch_up_to <= self.table.revision:
             self._back_off(key)
@@ -301,7 +301,7 @@ class Scheduler:
         self.refused[code] = self.refused.get(code, 0) + 1
 
     def _disagree(self, attempt: Proposal, unmet: list[RefusedPart]) -> None:
-        """A node that the ledger keeps refusing, though this view is not behind, is left alone for a while."""
+        """Record refusals that a stale view does not explain, for the quarantine."""
         said: dict[Revision, str] = {}
         for one in unmet:
             if one.code in _OF_NODES and not one.catch_up_to:
@@ -311,7 +311,7 @@ class Scheduler:
             self.quarantine.record_refusal(self.table, node, why, self._now)
 
     def _agree(self, attempt: Proposal, unmet: list[RefusedPart]) -> None:
-        """Nodes where something was placed have no refusals in a row."""
+        """Reset refusals in a row of nodes with an accepted placement."""
         if self.quarantine.any_strikes:
             lost = {(one.group, one.index) for one in unmet}
             for number, group in enumerate(attempt.command.groups):

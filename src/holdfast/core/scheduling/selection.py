@@ -1,10 +1,10 @@
-"""One pass: so many equal slots, on the rows that are best for them.
+"""One pass: select the best rows for a number of equal slots.
 
-    window ──▶ filters: which rows, and why not the others ──▶ scores ──▶ fill: rows in the order of their keys
+    window ──▶ filters: passing rows, rejections by cause ──▶ scores ──▶ fill: rows in the order of their keys
 
-A key is the score with the row's rank in a seeded mixing below it, so no two rows have one (RULES 17). Where nodes are
-packed, the best row is filled, then the next; where work is spread, each of the best rows gets one and all are scored
-again. If a sample of the rows does not hold all slots, all rows are looked at.
+A key is the score with the row's seeded tie rank below it, so keys are unique (RULES 17). Packing fills the best row,
+then the next. Spreading puts one slot on each of the best rows, then starts over. If a sample does not hold all slots,
+the pass examines all rows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from holdfast.core.scheduling.nodes.window import NodeWindow, all_rows, sample_r
 from holdfast.core.scheduling.scores.evenness import EvennessScore
 from holdfast.core.scheduling.scores.near import NearScore, part_of
 
-#: So many candidates are kept of a decision.
+#: Candidates listed in the evidence of a decision.
 TOP = 3
 #: Below every score.
 _LOWEST = -(1 << 62)
 
 
 class NodeSelection(Struct, frozen=True):
-    """What a pass chose: the row of each slot, in the order in which they are to be judged; and why not others."""
+    """The result of a pass: a row per slot, in the order of proposal, and rejections by cause."""
 
     rows: list[int]
     examined: int
@@ -41,7 +41,7 @@ class NodeSelection(Struct, frozen=True):
 
 
 class PassContext(Struct, frozen=True):
-    """What does not change within a pass."""
+    """The constant inputs of a pass."""
 
     table: NodeTable
     ask: SlotAsk
@@ -52,7 +52,7 @@ class PassContext(Struct, frozen=True):
 
 
 def select_nodes(passing: PassContext, count: int) -> NodeSelection:
-    """Rows for up to so many slots."""
+    """Select rows for up to `count` slots."""
     everything = all_rows(passing.table, passing.ask, passing.avoided, passing.domains)
     first = sample_rows(everything, count, passing.seed)
     choice = select_in(passing, first, count)
@@ -64,7 +64,7 @@ def select_nodes(passing: PassContext, count: int) -> NodeSelection:
 
 
 def select_in(passing: PassContext, windows: tuple[NodeWindow, ...], count: int) -> NodeSelection:
-    """Rows of these windows, which have none in common, for up to so many slots."""
+    """Select rows of these disjoint windows."""
     rejected: Rejected = {}
     examined = sum(len(window) for window in windows)
     alone = count == 1 and passing.domains is None
@@ -87,7 +87,7 @@ def select_in(passing: PassContext, windows: tuple[NodeWindow, ...], count: int)
 
 
 class RankedList(NamedTuple):
-    """The best rows of a stretch for one slot, best first, with the parts of their scores."""
+    """The best rows of a window for one slot, with the parts of their scores."""
 
     rows: list[int]
     candidates: tuple[Candidate, ...]
@@ -96,7 +96,7 @@ class RankedList(NamedTuple):
 
 
 def ranked_list(passing: PassContext, most: int) -> RankedList:
-    """Up to so many rows for one slot, which is not counted over domains."""
+    """Return up to `most` rows for one slot without domain rules."""
     windows = sample_rows(all_rows(passing.table, passing.ask, passing.avoided), 1, passing.seed)
     rejected: Rejected = {}
     examined = sum(len(window) for window in windows)
@@ -110,7 +110,7 @@ def ranked_list(passing: PassContext, most: int) -> RankedList:
 
 
 class _Scored(NamedTuple):
-    """Rows that pass, their scores, and the parts of those, in the order of the rulebook."""
+    """Passing rows, their total scores, and the parts in the order of the profile."""
 
     rows: Numbers
     total: Numbers
@@ -118,8 +118,7 @@ class _Scored(NamedTuple):
 
 
 def _scored(passing: PassContext, window: NodeWindow, rejected: Rejected, *, alone: bool) -> _Scored | None:
-    """The rows of a window that pass, with their scores; None: there are none. For a slot `alone` those that are best
-    by their score, as many as are kept of a decision and all that are equal to the last of them."""
+    """Return the passing rows with scores; None if there are none. If `alone`, only the `TOP` best and ties."""
     passes = apply_filters(passing.rules, window, rejected)
     if not passes.any():
         return None
@@ -144,11 +143,11 @@ def _scored(passing: PassContext, window: NodeWindow, rejected: Rejected, *, alo
 
 
 def _highest(total: Numbers, passes: Truths) -> Numbers:
-    """Places of the highest scores of what passes: `TOP` of them, and all that are equal to the last."""
+    """Indexes of the `TOP` highest scores that pass, and ties of the last."""
     left = np.where(passes, total, _LOWEST)
     found: list[Numbers] = []
     while sum(len(places) for places in found) < TOP:
-        # A few looks for the highest cost less than one partition.
+        # A few searches for the maximum cost less than one partition.
         highest = left.max()
         if highest == _LOWEST:
             break
@@ -168,7 +167,7 @@ def _together(found: list[_Scored]) -> _Scored:
 
 
 def _worth(passing: PassContext, bits: int) -> Worth:
-    """What a near rule that holds and a part of evenness add to the keys of rows."""
+    """Return the key values of a near rule that holds and of evenness."""
     weights = {one.score.name: one.weight << bits for one in passing.rules.weighed}
     template = passing.ask.template
     near = weights.get(NearScore.name, 0) * part_of(template) if template.near else 0
@@ -176,7 +175,7 @@ def _worth(passing: PassContext, bits: int) -> Worth:
 
 
 def apply_filters(rules: SchedulingProfile, window: NodeWindow, rejected: Rejected) -> Truths:
-    """Which rows pass every filter; for each question, how many of those that were left it kept out."""
+    """Return the rows that pass every filter, and count rejections by requirement."""
     passes: Truths = np.ones(len(window), np.bool_)
     left = len(passes)
     for one in rules.filters:
@@ -193,7 +192,7 @@ def apply_filters(rules: SchedulingProfile, window: NodeWindow, rejected: Reject
 
 
 def _slots_per_node(passing: PassContext, rows: Numbers) -> Numbers:
-    """How many of the slots each row has room for."""
+    """How many slots each row can take."""
     table, ask = passing.table, passing.ask
     takes: Numbers = np.full(len(rows), 1 << 30, np.int64)
     for name, amount in table.amounts(ask.template.need):
@@ -213,7 +212,7 @@ def _slots_per_node(passing: PassContext, rows: Numbers) -> Numbers:
 
 
 def _device_takes(passing: PassContext, rows: Numbers) -> Numbers:
-    """How many slots the free devices of each row hold: several on one, or one on several."""
+    """How many slots the free devices of each row can take: several on one device, or one on several."""
     template, firm, devices = passing.ask.template, passing.ask.firm, passing.table.devices
     accepted = devices.accepted(template, rows, firm=firm)
     if template.gpus > 1:
@@ -231,7 +230,7 @@ def _top(keys: Numbers) -> Numbers:
 
 
 def _candidates(passing: PassContext, scored: _Scored, best: Numbers) -> tuple[Candidate, ...]:
-    """The rows at these places, with the parts of their scores."""
+    """The candidates at these indexes, with the parts of their scores."""
     names = [one.score.name for one in passing.rules.weighed]
     parts = zip(*[part[best].tolist() for part in scored.parts], strict=True) if names else [()] * len(best)
     uids, totals = passing.table.uids[scored.rows[best]].tolist(), scored.total[best].tolist()

@@ -1,15 +1,14 @@
-"""Slots that differ in little, one after another in one look, are chosen from one list of rows.
+"""Ranked lists for similar slots of one cycle, so that not every slot needs a pass.
 
-    the first ──▶ a stretch     the second ──▶ a stretch, whose best rows are listed ──▶ those that follow: a row of it
+    first slot ──▶ a pass     second ──▶ a pass whose best rows are listed ──▶ each later one: a row of the list
 
-Where no two requests are alike each is a pass of its own, and nearly all of its cost is asking the same of the same
-rows again. Slots are alike whose amounts are little beside any node and who ask for the same in all else that a filter
-or a score looks at: for them the rows have about the same order. Nodes are packed: the first row that has room for a
-slot, as there is then, is filled before the next. Where work is spread, each slot makes another row the best, and there
-are no lists.
+If no two requests are equal, each is a pass, mostly spent on filtering the same rows again. Slots are similar if their
+amounts are small beside any node and all else that filters and scores read is equal: rows then rank nearly alike. With
+packing, the first listed row with enough free capacity is filled before the next. With spreading, each slot makes
+another row the best, so there are no lists.
 
-A region that is looked at whole has none: so few rows cost little. A list is of one look, so that a decision follows
-from what its look saw. A plugin that does not say that it looks at nothing else is asked for each slot.
+Small regions, whose passes examine all rows, have none either. A list lasts one cycle, so that a decision follows from
+what its cycle saw. Plugins that are not `is_plain` run for each slot.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from holdfast.core.scheduling.nodes.table import NodeTable
 from holdfast.core.scheduling.nodes.window import ALL
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, RankedList, ranked_list, select_nodes
 
-#: So many rows are in a list, and so many slots are chosen from it.
+#: Rows in a list, and slots that it serves at most.
 ROWS = SLOTS = 64
-#: An amount is little that is at most this part of what the smallest node has: it moves no score by two hundredths.
+#: An amount is small up to 1/64 of the smallest node's capacity: it changes no score by more than 2 %.
 LITTLE = 64
-#: So many of the rows that come next are kept of a decision.
+#: Candidates listed in the evidence of a decision.
 _TOP = 3
 
 
 class _List(Struct):
-    """What is listed, the place of the next row in it, and how many slots it is still good for."""
+    """A ranked list, the index of its next row, and how many more slots it serves."""
 
     listed: RankedList
     place: int = 0
@@ -42,20 +41,20 @@ class _List(Struct):
 
 
 class Shortlists:
-    """Those of one look."""
+    """The ranked lists of one scheduling cycle."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._lists: dict[Hashable, _List | None] = {}
         self._least: dict[str, int] | None = None
-        #: Of which rules it was asked last whether there are lists by them, and whether there are.
+        #: The last profile, and whether its slots can use lists.
         self._rules: tuple[SchedulingProfile | None, bool] = None, False
 
     def choose(self, passing: PassContext) -> NodeSelection:
-        """A row for one slot, which is not counted over domains."""
+        """Select a row for one slot without domain rules."""
         key = self._alike(passing) if self._table.count > ALL else None
         if key is None or key not in self._lists:
-            self._lists[key] = None  # perhaps it is the only one
+            self._lists[key] = None  # it may be the only one
             return select_nodes(passing, 1)
         known = self._lists[key]
         if known is None or not known.left:
@@ -64,7 +63,7 @@ class Shortlists:
         return self._next(known, passing.ask) or select_nodes(passing, 1)
 
     def _next(self, known: _List, ask: SlotAsk) -> NodeSelection | None:
-        """The first row that has room."""
+        """Return the first listed row with enough free capacity."""
         found = known.listed
         while known.place < len(found.rows):
             row = found.rows[known.place]
@@ -83,9 +82,9 @@ class Shortlists:
         return True
 
     def _alike(self, passing: PassContext) -> Hashable | None:
-        """All that nodes are asked for but amounts that are little; None where that is not all of it."""
+        """Return all that nodes are checked for except small amounts; None if no list is possible."""
         ask, template, table = passing.ask, passing.ask.template, self._table
-        # On nodes that take one tenant at a time, what another was given meanwhile counts.
+        # With one-tenant nodes, placements of other tenants in this cycle change what is feasible.
         if template.gpus or template.ports or not table.occupants.is_empty or not self._are_fit(passing.rules):
             return None
         amounts, least = table.amounts(template.need), self._smallest()
@@ -101,7 +100,7 @@ class Shortlists:
         return self._rules[1]
 
     def _smallest(self) -> dict[str, int]:
-        """The least that any node has of each resource, of those that have some."""
+        """The smallest capacity of each resource, over nodes that have some."""
         if self._least is None:
             columns = ((name, self._table.capacity[number]) for name, number in self._table.resources.items())
             self._least = {name: int(has[has > 0].min()) for name, has in columns if np.any(has > 0)}

@@ -1,9 +1,8 @@
-"""What would happen if: the real scheduler, and whichever controllers the asker names, on a fork of the state.
+"""What-if: the production scheduler and the given controllers on a fork of the state.
 
-    fork ──▶ the change, judged as always ──▶ controllers and scheduler, until both are silent ──▶ what came of it
+    fork ──▶ decide the change ──▶ controllers and scheduler, until both are idle ──▶ result
 
-Nothing here is a copy of anything: what decides is what decides in earnest. Only nodes do not act: what is bound stays
-bound, and what is to stop stays where it is.
+All decisions are made by production code. Only nodes do not act: bound slots stay bound, and slots to be stopped stay.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.queue.request_groups import RequestKey
 from holdfast.core.scheduling.scheduler import Scheduler
 
-#: More rounds than anything that comes to rest needs.
+#: Limit of rounds, more than any run needs.
 ROUNDS_MAX = 10_000
 
 _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class WhatIf(Struct, frozen=True):
-    """What came of it: what was refused of the change, which slots were placed where, who waits and why.
+    """The result: refusals of the change, placements by slot, and waiting requests with reasons.
 
-    `state` is the fork after all of it.
+    `state` is the fork at the end.
     """
 
     refused: tuple[Refused, ...]
@@ -49,7 +48,7 @@ class WhatIf(Struct, frozen=True):
 
 
 class _Fork:
-    """A state of one's own, and what was touched in it since somebody asked."""
+    """A fork of the state, with the keys touched since they were last taken."""
 
     def __init__(self, state: RegionState, now: Instant) -> None:
         self.state: RegionState = state.fork()
@@ -57,7 +56,7 @@ class _Fork:
         self.touched: dict[WatchKey, None] = {}
 
     def submit(self, *envelopes: Envelope[Any]) -> list[Committed | Refused]:
-        """Judge commands in one batch."""
+        """Decide commands in one batch."""
         draft = BatchDraft(REGION, self.state)
         answers = [draft.add(envelope, self.now) for envelope in envelopes]
         draft.seal()
@@ -71,7 +70,7 @@ class _Fork:
         return [answer for answer in answers if isinstance(answer, Committed | Refused)]
 
     def heard(self) -> list[WatchKey]:
-        """What was touched since this was asked last."""
+        """Return the keys touched since the last call."""
         touched, self.touched = list(self.touched), {}
         return touched
 
@@ -83,7 +82,7 @@ def what_if(
     now: Instant,
     controllers: Sequence[Reconciler[RegionState]] = (),
 ) -> WhatIf:
-    """What the region would come to if these commands were sent now."""
+    """Return what the region would do if these commands were sent now."""
     fork = _Fork(state, now)
     refused = [answer for answer in fork.submit(*change) if isinstance(answer, Refused)] if change else []
     scheduler = Scheduler(plugins)
@@ -106,7 +105,7 @@ def what_if(
 
 
 def _control(fork: _Fork, controllers: Sequence[Reconciler[RegionState]], keys: dict[str, list[Any]]) -> bool:
-    """Let controllers look at what concerns them; whether one of them did something."""
+    """Reconcile each controller's keys. Return whether a command was accepted."""
     envelopes = [
         Envelope(principal(one.name), wanted.command, fork.now, cause=wanted.cause)
         for one in controllers
@@ -122,7 +121,7 @@ def _schedule(
     placed: dict[SlotKey, Revision],
     waiting: dict[RequestKey, tuple[PendingReason, ...]],
 ) -> bool:
-    """Let the scheduler look once; whether it proposed something that was taken, or has more to look at."""
+    """Run one cycle. Return whether its proposal was accepted, or more groups are active."""
     attempt, waits = scheduler.run_cycle(SchedulerView(fork.state, fork.now))
     for one in waits:
         waiting[one.entry.key] = one.reasons

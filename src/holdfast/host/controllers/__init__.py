@@ -1,13 +1,13 @@
-"""Reconcilers of the core, run beside a leader for one term. No rules about workloads live here.
+"""Reconcilers of the core, run as leader tasks for one term. They contain no rules about workloads.
 
     durable batch -> changed keys -> work queue -> reconciler -> commands -> outcome -> retry or done
 
-- `ledger_client`         what a controller sees of its ledger, and how it sends commands
-- `workqueue`             keys: queued once, never worked on twice at a time; rate, back-off, resync
+- `ledger_client`         a controller's view of its ledger, and how it sends commands
+- `workqueue`             keys, each queued once and never worked on twice at a time; rate, back-off, resync
 - `worker_pool`           one task for each key that is being worked on
 - `controller`            one reconciler with its queue and its failing keys
 - `manager`               all controllers of a ledger
-- `leader_controllers`    a manager for each term, on whichever server leads
+- `leader_controllers`    a manager for each term, on the server that leads
 - `reservation_expiry`    reservations and holds whose end has passed
 - `recheck_schedule`      keys that are checked again every few seconds, with one timer for all
 - `endpoint_checks`       probes endpoints; publishes, withdraws, brakes

@@ -1,11 +1,10 @@
-"""One controller at work: its queue, its workers, and which of its keys are not well.
+"""One running controller: its queue, its workers and its failing keys.
 
-    take a key ──▶ view ──▶ reconcile ──▶ send ──▶ landed: well, and again at `again_at`
-                                  └────────┴─────▶ raised, refused, failed, late: named, and again after a back-off
+    take a key ──▶ view ──▶ reconcile ──▶ send ──▶ committed: healthy, and requeued for the reconciler's time
+                                  └────────┴─────▶ raised, refused, failed, late: failing, and requeued with back-off
 
-Nothing that a reconciler or a ledger does about one key stops the others: a failure belongs to its key, is counted
-under the controller's name, and is tried again for ever, in the end once in `backoff_max_ms`. A command whose answer
-did not come may have landed: the next look sees what is, and the ledger judges whatever is sent then.
+A failure of one key never stops the others. It is counted and retried until it succeeds, at last every
+`backoff_max_ms`. After a missing answer the next reconciliation sees the resulting state.
 
 Size: one key's way, from what wakes it to what becomes of it.
 """
@@ -38,19 +37,19 @@ from holdfast.host.watch.key_changes import ChangedKeys
 
 S = TypeVar("S")
 
-#: So many keys of a listing are queued before others get their turn (RULES 22).
+#: Keys of a listing that are queued per turn of the loop (RULES 22).
 LIST_CHUNK = 5_000
 
 
-#: What is measured of a controller that has nothing to do, and of which every key is well.
+#: The measurements of a healthy, idle controller.
 _NOTHING = (0, 0, 0, 0)
 
 
 class ControllerOptions(Struct, frozen=True):
-    """How controllers are treated: each has its own pace, and so many workers.
+    """Limits of one controller: its rate, and at most `workers` keys in work.
 
-    Everything is looked at once in `resync_ms`, an answer is waited for `submit_ms`, a look that takes longer than
-    `slow_ms` is named, and no look follows the one before in less than `soonest_ms` just because it wished so.
+    It lists all keys every `resync_ms` and waits at most `submit_ms` for an answer. Reconciliations longer than
+    `slow_ms` are logged; requeued keys wait at least `soonest_ms`.
     """
 
     queue: QueueOptions = QueueOptions()
@@ -63,7 +62,7 @@ class ControllerOptions(Struct, frozen=True):
 
 
 class FailingKey(Struct, frozen=True):
-    """A key that is not well: why, and since when, in ledger time."""
+    """A key that fails: why, and since when, in ledger time."""
 
     controller: str
     key: ReconcileKey
@@ -72,7 +71,7 @@ class FailingKey(Struct, frozen=True):
 
 
 class ResyncKey(Enum):
-    """The key under which a controller lists all its keys. No key of a reconciler equals it."""
+    """The key of a listing. No key of a reconciler equals it."""
 
     ALL = "all keys"
 
@@ -84,7 +83,7 @@ RESYNC = ResyncKey.ALL
 
 
 class Controller(Generic[S]):
-    """A reconciler with its queue. Several keys may be worked on at a time, none of them twice."""
+    """A reconciler with its work queue. Several keys may be in work at a time."""
 
     def __init__(
         self,
@@ -107,29 +106,29 @@ class Controller(Generic[S]):
         self._queue = WorkQueue(clock, self.name, seed=seed, options=options.queue)
         self._proposer = Proposer(self.name, ledger, clock, metrics, options.submit_ms)
         self._failing: dict[ReconcileKey, FailingKey] = {}
-        #: Keys refused because the view was behind: until which revision they wait, and at most until when.
+        #: Keys refused for a stale view: the revision that each waits for, and the end of its back-off.
         self._behind: dict[ReconcileKey, tuple[Revision, int]] = {}
         self._cures: list[tuple[Revision, int, ReconcileKey]] = []
         self._cures_awaited = 0
-        #: Up to which revision changes have been heard.
+        #: The revision up to which changes have been received.
         self._heard: Revision = 0
-        #: Whether changes were missed for a known reason, so that the next listing is no patrol.
+        #: Whether changes were missed for a known reason: then the next listing is no resync.
         self._missed = False
-        #: How often `wake` has raised since a listing came in its own time.
+        #: How often `keys_to_wake` has raised since the last regular listing.
         self._deaf = 0
         self._listings = 0
-        #: What was shown last: mostly nothing happens, and nobody need be told so again.
+        #: The gauges as last set: unchanged values are not set again.
         self._measured: tuple[int, ...] = ()
         self._now: Instant = clock.wall()
 
     def start_over(self, heard: Revision) -> None:
-        """Look at everything: changes up to this revision may have been missed, and that is known."""
+        """Queue everything: changes up to this revision may have been missed."""
         self._heard = max(self._heard, heard)
         self._missed = True
         self._queue.add(RESYNC)
 
     def on_change(self, state: S, change: ChangedKeys) -> None:
-        """Queue what a batch concerns. A reconciler that cannot tell has everything looked at, a little later."""
+        """Queue the keys of a batch. If the reconciler raises, list all keys after a back-off."""
         self._heard = change.revision
         try:
             for key in keys_to_wake(self._reconciler, state, change.keys):
@@ -146,15 +145,15 @@ class Controller(Generic[S]):
                 self._queue.add(key)
 
     async def work(self) -> None:
-        """Work on keys, so many at a time, for ever. Whatever ends this, the keys at hand are not lost."""
+        """Work on keys until cancelled. No key is lost at the end."""
         await WorkerPool(self._clock, self._queue, self._options.workers, self._handle).run()
 
     def failing(self) -> list[FailingKey]:
-        """The keys that are not well, the longest so first."""
+        """Return the failing keys, the longest failing first."""
         return sorted(self._failing.values(), key=lambda one: (one.since, repr(one.key)))
 
     def measure(self) -> None:
-        """Show how far behind the controller is. Called from outside: its own workers may hang."""
+        """Set the gauges of the queue. The manager calls this, since the workers may be stuck."""
         queue = self._queue
         if queue.is_idle() and not self._failing and self._measured == _NOTHING:
             return
@@ -167,14 +166,14 @@ class Controller(Generic[S]):
             self._metrics.gauge("reconcile_failing", failing, controller=self.name)
 
     def _handle(self, taken: WorkItem) -> Coroutine[Any, Any, None] | None:
-        """Look at a key. What is to be sent then, or listed, is waited for by whoever called."""
+        """Reconcile a key. The returned coroutine sends commands or lists keys."""
         if self._waits_for_a_newer_view(taken.key):
             return None
         if taken.key is RESYNC:
             return self._named(RESYNC, self._list())
         view = self._ledger.view()
         self._now = view.now
-        # Until the changes up to this view are heard, a patrol cannot know that nobody would have asked.
+        # Until all changes up to this view are received, one of them may still queue the key.
         unasked = taken.is_resync and self._heard >= view.revision
         try:
             outcome = self._reconcile(view, taken.key)
@@ -189,7 +188,7 @@ class Controller(Generic[S]):
         return None
 
     async def _named(self, key: ReconcileKey, work: Coroutine[Any, Any, SendFailure | None]) -> None:
-        """Settle a key by what came of the work, also if that raised."""
+        """Settle a key with the result of the work, or its error."""
         try:
             problem = await work
         except Exception as error:
@@ -214,9 +213,9 @@ class Controller(Generic[S]):
         return problem
 
     def _look_again(self, key: ReconcileKey, now: Instant, again_at: Instant | None, *, failed: bool) -> None:
-        """Sleep until then. What changes after the view makes the key wanted sooner: nothing is slept through.
+        """Requeue the key for `again_at`. A change after the view queues it sooner, so none is missed.
 
-        For a key that failed, a time that has passed already says nothing that its back-off does not.
+        For a failed key a past time adds nothing to its back-off.
         """
         if again_at is not None and not (failed and again_at <= now):
             soonest = self._options.queue.backoff_first_ms if failed else self._options.soonest_ms
@@ -234,7 +233,7 @@ class Controller(Generic[S]):
                 self._logger.warning("reconcile-slow", key=key, took_ms=took)
 
     async def _list(self) -> None:
-        """Queue every key, and the next listing. Keys that wait out a back-off are left to it."""
+        """Queue every key, and the next listing. A resync skips keys in back-off."""
         missed, self._missed = self._missed, False
         try:
             keys = list(self._reconciler.keys(self._ledger.view().state))
@@ -270,7 +269,7 @@ class Controller(Generic[S]):
             heappush(self._cures, (problem.catch_up_to, self._cures_awaited, key))
 
     def _waits_for_a_newer_view(self, key: ReconcileKey) -> bool:
-        """Whether looking now would only be refused again. Then its cure queues it, or the end of its back-off."""
+        """Whether this key would be refused again. The awaited change or the end of its back-off requeues it."""
         revision, until = self._behind.get(key, (0, 0))
         left = until - self._clock.boot()
         if left <= 0 or self._heard >= revision:

@@ -1,8 +1,7 @@
-"""What endpoints of one term were asked and have answered, and what follows from that.
+"""Probes of one term's endpoints, and their effects.
 
-Two lines: of those that are ready, which are asked at once and again soon; and of those that serve, which are asked now
-and then, those whose time comes together at once, so many in a second at most. A slot is asked for under its binding
-epoch, and what it answers counts for that one alone.
+Ready replicas are probed at once and soon again. Serving replicas are probed periodically: those of one tick together,
+at a limited rate. A result counts for the slot's binding epoch only.
 
 Size: what was asked, what came of it and what follows belong together; the two lines are modules of their own.
 """
@@ -38,14 +37,14 @@ from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
 
 NAME = "endpoints"
-#: So many nodes are looked at before others get their turn.
+#: Nodes that are examined per turn of the loop.
 LIST_CHUNK = 100
-#: Fewer than this that fail are never most of them.
+#: Fewest failing endpoints for the brake.
 BRAKE_MIN = 3
 
 
 class EndpointChecks:
-    """One term of it."""
+    """The endpoint checks of one term."""
 
     def __init__(
         self,
@@ -67,16 +66,16 @@ class EndpointChecks:
         self._again: RecheckSchedule[SlotKey] = RecheckSchedule(
             self._clock, habits.again_ms, habits.again_per_second, seed
         )
-        #: Of those that serve: who is being asked, and that there is room for one more.
+        #: Serving replicas with a probe in flight; another one may start.
         self._under_way: dict[SlotKey, None] = {}
         self._room = ClockEvent()
-        #: What each of them is asked, and the rows that this follows from.
+        #: The check of each serving replica, and its rows.
         self._questions: dict[SlotKey, tuple[Slot, Node, Assignment, EndpointCheck]] = {}
         self._proposer = Proposer(NAME, region, self._clock, self._metrics, habits.submit_ms)
-        #: By node: what was last seen there; and of each of these under which epoch and in which phase.
+        #: The last published slots per node, with epoch and phase.
         self._there: dict[Revision, set[SlotKey]] = {}
         self._seen: dict[SlotKey, tuple[Revision, Phase]] = {}
-        #: How many of those that serve can be asked; and of these, how often in a row each has failed.
+        #: Serving replicas that have a check, and the failed probes in a row of each.
         self._asked: set[SlotKey] = set()
         self._failed: dict[SlotKey, int] = {}
         self._is_braked = False
@@ -87,10 +86,10 @@ class EndpointChecks:
     def _state(self) -> RegionState:
         return self._region.state
 
-    # Listening
+    # Changes
 
     async def listen(self) -> None:
-        """Note what is ready and what serves, of everything first and then of nodes on which something changes."""
+        """Follow published replicas: first on all nodes, then on nodes that change."""
         while True:
             changes = self._region.changes()
             await self._note_all()
@@ -99,7 +98,7 @@ class EndpointChecks:
                     self._note(key)  # type: ignore[arg-type]
 
     async def patrol(self) -> None:
-        """Look at everything again now and then, in case a change was not heard of."""
+        """Examine all nodes every `resync_ms`, in case a change was missed."""
         while True:
             await self._clock.sleep(self._habits.resync_ms)
             known = dict(self._seen)
@@ -114,8 +113,7 @@ class EndpointChecks:
                 await self._clock.sleep(0)
 
     def _note(self, node: Revision) -> None:
-        """What stands on a node and is published, or is to be, is asked; what was and is no more is forgotten, unless
-        it has come to another node by now."""
+        """Queue a node's published slots for probes. Forget slots that are no longer published and have not moved."""
         state = self._state
         slots = {key: state.slots[key] for key in slot_keys(state.node_usage.get(node) or EMPTY_USAGE)}
         published = {key: slot for key, slot in slots.items() if is_published(state, slot)}
@@ -145,10 +143,10 @@ class EndpointChecks:
         self._again.drop(key)
         self._questions.pop(key, None)
 
-    # Asking those that are ready
+    # Probes of ready replicas
 
     async def work_first(self) -> None:
-        """Ask those that are ready, several at a time, for ever."""
+        """Probe replicas that are ready, several at a time, until cancelled."""
         await WorkerPool(self._clock, self._first, self._habits.workers, self._look_first).run()
 
     def _look_first(self, taken: WorkItem) -> Coroutine[Any, Any, None] | None:
@@ -179,10 +177,10 @@ class EndpointChecks:
         self._metrics.count("endpoints_published")
         self._move(slot, Phase.SERVING, "published")
 
-    # Asking those that serve
+    # Probes of serving replicas
 
     async def work_again(self) -> None:
-        """Ask those that serve when their time comes, all of one time together, for ever."""
+        """Probe serving replicas when due, those of one tick together, until cancelled."""
         tasks: dict[int, asyncio.Task[None]] = {}
         begun = 0
         try:
@@ -202,7 +200,7 @@ class EndpointChecks:
             await asyncio.gather(*left, return_exceptions=True)
 
     def _look_again(self, key: SlotKey) -> tuple[Slot, EndpointCheck] | None:
-        """What it is to be asked, if it still serves and is not being asked already."""
+        """Return the check of a replica that still serves and has no probe in flight."""
         if key in self._under_way:
             self._again.add(key)
             return None
@@ -214,7 +212,7 @@ class EndpointChecks:
         return asked
 
     def _question(self, key: SlotKey) -> tuple[Slot, EndpointCheck] | None:
-        """What it is asked, worked out anew when one of the rows that this follows from is another one."""
+        """Return the check of a serving replica, recomputed if its rows have changed."""
         state = self._state
         known = self._questions.get(key)
         if known is not None:
@@ -230,8 +228,10 @@ class EndpointChecks:
         return found, told
 
     async def _ask_again(self, asked: Sequence[tuple[Slot, EndpointCheck]], done: Callable[[], object]) -> None:
-        """Ask all of them, and act on each answer when it comes. `done` is called at its end: a callback of the task
-        would cost a turn of the loop."""
+        """Probe all of them, and act on each result as it arrives.
+
+        The task calls `done` at its end: a task callback would cost a turn of the loop.
+        """
         left = dict(enumerate(asked))
 
         def answered(number: int, why: str | Exception) -> None:
@@ -248,7 +248,7 @@ class EndpointChecks:
         except Exception as error:
             why = error
         except BaseException:
-            for slot, _ in left.values():  # this is the end of the term, or somebody begins anew
+            for slot, _ in left.values():  # the term ends, or the supervisor restarts this task
                 del self._under_way[slot.workload, slot.ordinal]
                 self._again.add((slot.workload, slot.ordinal))
             raise
@@ -276,7 +276,7 @@ class EndpointChecks:
         self._move(slot, Phase.READY, "withdrawn")
 
     def _found(self, key: SlotKey, phase: Phase) -> Slot | None:
-        """The slot, if it is still in the phase for which it was queued; in the other one, it is queued there."""
+        """Return the slot if it is still in this phase; in the other one, the other queue has it."""
         slot = self._state.slots.get(key)
         if slot is None or not is_published(self._state, slot):
             self._forget(key)
@@ -284,8 +284,9 @@ class EndpointChecks:
         return slot if slot.phase is phase else None
 
     def _is_same(self, before: Slot) -> bool:
-        """Whether nothing else was said of it while it was asked. One that is published no more is forgotten: should
-        that change not be heard, it is noted anew when it is published again."""
+        """Whether the slot is unchanged since its probe started. An unpublished slot is forgotten, so that it is noted
+        when it is published again.
+        """
         key = before.workload, before.ordinal
         now = self._state.slots.get(key)
         if now is None or not is_published(self._state, now):
@@ -294,7 +295,7 @@ class EndpointChecks:
         return now is before or (now.epoch, now.phase) == (before.epoch, before.phase)
 
     def _told(self, check: EndpointCheck, why: str | Exception) -> str:
-        """Why it was not answered, in words; empty: it was."""
+        """Return why the probe failed, in words; empty: it succeeded."""
         if isinstance(why, Exception):
             self._logger.error("asking-raised", why, host=check.host, port=check.port)
             why = one_line_error(why)
@@ -302,7 +303,7 @@ class EndpointChecks:
         return why
 
     def _brake(self) -> bool:
-        """Whether so many of those that serve fail that it is rather us who reach nobody."""
+        """Whether most serving replicas fail: then this server itself is probably disconnected."""
         braked = len(self._failed) >= BRAKE_MIN and 2 * len(self._failed) > len(self._asked)
         if braked is not self._is_braked:
             self._is_braked = braked
@@ -310,14 +311,14 @@ class EndpointChecks:
             self._logger.warning("most-do-not-answer" if braked else "most-answer-again", **said)
         return braked
 
-    # Saying
+    # Commands
 
     def _move(self, slot: Slot, target: Phase, cause: str) -> None:
         self._moves.append(MoveSlot((slot.workload, slot.ordinal), slot.epoch, target, cause))
         self._wake.set()
 
     async def send(self) -> None:
-        """Say what was found out, as much at once as there is. What did not land is found out again."""
+        """Send the moves, up to `PARTS_MAX` per command. A later probe repeats a refused move."""
         while True:
             await self._wake.wait()
             self._wake.clear()

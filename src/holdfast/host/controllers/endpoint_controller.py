@@ -1,13 +1,12 @@
-"""Endpoints beside a region's leader: what is ready is asked, and serves once it has answered.
+"""Endpoints of a region, as a leader task: probes ready replicas and publishes those that answer.
 
-    batches ──▶ which slots are ready ──▶ asked, and again soon ──▶ answered: published
-            └─▶ which serve ──▶ asked every few seconds ──▶ failed several times in a row: withdrawn, unless most fail
+    batches ──▶ ready slots ──▶ probed, and soon again ──▶ success: published
+            └─▶ serving slots ──▶ probed every few seconds ──▶ several failures in a row: withdrawn, unless most fail
 
-The one idea: the agent says that a process is ready, and somebody else finds out whether it can be reached. Nothing
-that was learned outlives the term: a new leader asks before it publishes, and leaves what serves as it is until it has
-asked itself. When most of what it asks fails at once it is more likely cut off itself: then nothing is withdrawn.
+The agent reports that a process is ready; this controller verifies that it can be reached. A new leader probes before
+it publishes or withdraws. If most probes fail, the leader itself is probably disconnected and withdraws nothing.
 
-    ledger.beside["endpoints"] = Endpoints(ledger, asker).run
+    ledger.leader_tasks["endpoints"] = EndpointController(ledger, prober).run
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from holdfast.host.runtime.telemetry import Logger
 
 
 class EndpointController:
-    """The endpoints of a region, on whichever server leads it."""
+    """The endpoints of a region, on the server that leads it."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class EndpointController:
         self._habits = habits or EndpointOptions()
 
     async def run(self, leader: Leader[RegionState]) -> None:
-        """Ask and publish until the term is over. Raises when one of its tasks has to be given up."""
+        """Probe and publish until the term ends. Raises if one of its tasks is given up."""
         given_up: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
         def give_up(_name: str, error: BaseException) -> None:

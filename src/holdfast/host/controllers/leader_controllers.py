@@ -1,6 +1,6 @@
-"""Controllers beside a leader: a runner is made for each term and stopped with it.
+"""Controllers as a leader task: a controller manager is created for each term and stopped at its end.
 
-ledger.beside["controllers"] = Controllers(ledger, [ReplicaController(), ...], seed).run
+ledger.leader_tasks["controllers"] = LeaderControllers(ledger, [ReplicaController(), ...], seed).run
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ S = TypeVar("S", bound=LedgerState)
 
 
 class LeaderClient(Generic[S]):
-    """A leader as the controllers of its term see it."""
+    """A leader's ledger, as the controllers of its term use it."""
 
     def __init__(self, leader: Leader[S], hub: WatchHub, kinds: tuple[str, ...]) -> None:
         self._leader = leader
@@ -34,7 +34,7 @@ class LeaderClient(Generic[S]):
 
     @property
     def state(self) -> S:
-        """What is durable now."""
+        """Return the durable state."""
         return self._leader.term.durable.state
 
     def view(self) -> LedgerView[S]:
@@ -50,7 +50,7 @@ class LeaderClient(Generic[S]):
 
 
 class LeaderControllers(Generic[S]):
-    """The controllers of one ledger, on whichever server leads it."""
+    """The controllers of one ledger, on the server that leads it."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class LeaderControllers(Generic[S]):
         self._runner: ControllerManager[S] | None = None
 
     async def run(self, leader: Leader[S]) -> None:
-        """Run them until the term is over. Raises when one of their tasks has to be given up."""
+        """Run them until the term ends. Raises if one of their tasks is given up."""
         kinds = tuple(sorted({kind for one in self._reconcilers for kind in one.watches}))
         given_up: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
@@ -90,5 +90,5 @@ class LeaderControllers(Generic[S]):
             await self._runner.stop()
 
     def failing(self) -> list[FailingKey]:
-        """What the controllers could not do lately; nothing on a server that does not lead."""
+        """Return the failing keys of all controllers; none unless this server leads."""
         return self._runner.failing() if self._runner is not None and self._ledger.leader is not None else []

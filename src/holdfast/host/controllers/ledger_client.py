@@ -1,7 +1,6 @@
-"""What a controller sees of its ledger, and how it sends commands and classifies failures.
+"""A controller's view of its ledger. Sends commands and classifies failures.
 
-A reconciler never receives an answer: it looks again and finds the state changed or not. A failure decides only
-whether to look again soon, and after which revision.
+A reconciler never receives an answer: it runs again and finds the state changed or not. A failure decides only when.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ S = TypeVar("S")
 
 
 class LedgerView(Struct, Generic[S], frozen=True):
-    """Durable state, ledger time now, and the revision up to which the state holds everything."""
+    """Durable state, current ledger time, and the revision up to which the state is complete."""
 
     state: S
     now: Instant
@@ -34,20 +33,20 @@ class LedgerView(Struct, Generic[S], frozen=True):
 
 
 class LedgerClient(Protocol[S]):
-    """What controllers need of the ledger they run beside."""
+    """The operations that controllers need of their ledger."""
 
     def view(self) -> LedgerView[S]:
-        """What is durable now. The state is for reading in this turn of the loop, and not to be kept."""
+        """Return the durable state, for reads in this turn of the loop only."""
 
     async def submit(self, envelope: Envelope[Any]) -> Committed | Refused | Repeated:
-        """The answer, once what it speaks of is in `view`. Cancelled, the command may land all the same."""
+        """Return the answer once `view` contains its effect. A cancelled command may still be committed."""
 
     def changes(self) -> KeyChanges:
-        """What changes from this call on."""
+        """Return the changes from this call on."""
 
 
 class SendFailure(Struct, frozen=True):
-    """Why something was in vain. With `catch_up_to`, a view of that revision is the cure."""
+    """Why a command failed. With `catch_up_to`, a retry needs a view of that revision."""
 
     result: str
     error: str
@@ -55,7 +54,7 @@ class SendFailure(Struct, frozen=True):
 
 
 class Proposer(Generic[S]):
-    """Sends commands in the name of one controller."""
+    """Sends commands as the principal of one controller."""
 
     def __init__(
         self, controller: str, ledger: LedgerClient[S], clock: Clock, metrics: Metrics, timeout_ms: int
@@ -68,13 +67,13 @@ class Proposer(Generic[S]):
         self._timeout_ms = timeout_ms
 
     async def send(self, view: LedgerView[S], wanted: Sequence[ProposedCommand]) -> list[SendFailure | None]:
-        """What was in vain, in the order of the commands; None for one that landed.
+        """Send the commands; return the failure of each in their order, None if it succeeded.
 
-        They are handed over in order and without waiting for each other's answers, so that one batch can hold them all.
+        They are submitted in order without waiting for answers, so that one batch can contain them all.
         """
         if not wanted:
             return []
-        # Not in a task group: that would cancel them in an order of its own.
+        # A task group would cancel the commands in another order.
         return await asyncio.gather(*(self._send_one(self._envelope(view, one)) for one in wanted))
 
     def _envelope(self, view: LedgerView[S], wanted: ProposedCommand) -> Envelope[Any]:
@@ -101,11 +100,11 @@ class Proposer(Generic[S]):
 
 
 def one_line_error(error: BaseException) -> str:
-    """An exception in one line."""
+    """Return an exception in one line."""
     return f"{type(error).__name__}: {error}"
 
 
 def worst_failure(problems: Sequence[SendFailure]) -> SendFailure | None:
-    """The one to act on: the first that no newer view cures, or else the one that waits for the newest view."""
+    """Return the first failure that no newer view resolves, else that of the newest view."""
     hard = next((problem for problem in problems if not problem.catch_up_to), None)
     return hard or max(problems, key=lambda problem: problem.catch_up_to, default=None)

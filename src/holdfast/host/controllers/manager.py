@@ -1,11 +1,11 @@
-"""The runner of controllers: they hear the same changes, and share nothing else.
+"""The controller manager: all controllers of a ledger receive the same changes and share nothing else.
 
     changes ──▶ listener ──▶ controller: queue ──▶ workers ──▶ ledger
                         └──▶ controller: queue ──▶ workers ──▶ ledger
 
-A runner lives for one term, beside the leader, whose term is the fence of what its controllers send: when leadership is
-lost it is stopped, and the next leader makes another. It keeps nothing that a new one would miss: a listing of
-everything comes first, after the subscription to changes, so that nothing falls between the two.
+A manager is a leader task for one term, which fences what its controllers send. The next leader creates another, which
+needs no state of this one. The subscription to changes starts before the first listing of all keys, so nothing is
+missed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ S = TypeVar("S")
 
 
 class ControllerManager(Generic[S]):
-    """Keeps reconcilers going from `start` to `stop`, once."""
+    """Runs reconcilers from `start` to `stop`, once."""
 
     def __init__(
         self,
@@ -49,18 +49,18 @@ class ControllerManager(Generic[S]):
         self._supervisor = Supervisor(clock, metrics, self._logger, on_give_up=on_give_up)
 
     def start(self) -> None:
-        """Begin: everything is looked at once, then what changes."""
+        """Start: list everything once, then follow changes."""
         self._supervisor.start("reconcile", self._listen)
         self._supervisor.start("reconcile/measure", self._measure)
         for controller in self._controllers:
             self._supervisor.start(f"reconcile/{controller.name}", controller.work)
 
     async def stop(self) -> None:
-        """End all of it. Nothing is sent after this; what was sent and not answered may still land."""
+        """Stop all controllers. Commands in flight may still be committed."""
         await self._supervisor.stop()
 
     def failing(self) -> list[FailingKey]:
-        """The keys that are not well, of all controllers, the longest so first."""
+        """Return the failing keys of all controllers, the longest failing first."""
         failing = [one for controller in self._controllers for one in controller.failing()]
         return sorted(failing, key=lambda one: (one.since, one.controller, repr(one.key)))
 

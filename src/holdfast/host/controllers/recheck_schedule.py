@@ -1,9 +1,8 @@
-"""Who is looked at again, and when: one timer for many, and those whose time comes together are taken together.
+"""Keys that are checked periodically: one timer for all, and keys of a tick are taken together.
 
-    add ──▶ its time, drawn for each, on the next stroke of a slow beat ──▶ take ──▶ as many as the pace allows
+    add ──▶ a random time, rounded up to a tick ──▶ take ──▶ as many as the rate allows
 
-A queue with an alarm for each key wakes somebody for each: of thousands that are to be looked at every few seconds,
-that is most of the work.
+An alarm per key would wake a task per key: with thousands of keys, that is most of the work.
 """
 
 from __future__ import annotations
@@ -19,29 +18,29 @@ from holdfast.host.runtime.clock_event import ClockEvent
 
 K = TypeVar("K", bound=Hashable)
 
-#: So many strokes are between two looks at the same key, at most.
+#: Largest number of ticks between two checks of a key.
 TICKS = 20
-#: Of the row of numbers that waits are drawn from.
+#: Parameters of the pseudo-random sequence that waits are drawn from.
 MULTIPLIER, MASK = 6_364_136_223_846_793_005, 2**64 - 1
 
 
 class RecheckSchedule(Generic[K]):
-    """Keys, each with the time of its next look: between half of `again_ms` and all of it from when it was added."""
+    """Keys with the time of their next check: between half of `again_ms` and all of it."""
 
     def __init__(self, clock: Clock, again_ms: int, per_second: int, seed: int = 0) -> None:
         self._clock = clock
         self._beat_ms = max(1, again_ms // TICKS)
-        #: Between these a wait is drawn, so that with the next stroke it is over in time.
+        #: The range of waits, so that the next tick is in time.
         self._least_ms = again_ms // 2
         self._spread_ms = max(0, again_ms - self._least_ms - self._beat_ms)
-        #: The last draw: a row of numbers that begins with the seed, and costs less than a digest for each key.
+        #: The last draw, from the seed on: cheaper than a digest per key.
         self._drawn = seed & MASK
         self._turns = TokenBucket(clock, per_second, per_second)
-        #: By key: its stroke. Who is listed under another stroke is not wanted there.
+        #: The tick of each key. An entry under another tick is obsolete.
         self._due: dict[K, int] = {}
         self._strokes: dict[int, list[K]] = {}
         self._line: list[int] = []
-        #: Whose time has come, and whom the pace has held up.
+        #: Keys that are due and held back by the rate.
         self._ready: OrderedDict[K, None] = OrderedDict()
         self._changed = ClockEvent()
 
@@ -49,7 +48,7 @@ class RecheckSchedule(Generic[K]):
         return len(self._due) + len(self._ready)
 
     def add(self, key: K) -> None:
-        """Have it looked at in its time. Of two times the earlier counts."""
+        """Schedule the key. An earlier time that is already set wins."""
         now = self._clock.boot()
         self._drawn = (self._drawn * MULTIPLIER + 1) & MASK
         wait_ms = self._least_ms + (self._drawn >> 32) % (self._spread_ms + 1)
@@ -67,12 +66,12 @@ class RecheckSchedule(Generic[K]):
             self._changed.set()
 
     def drop(self, key: K) -> None:
-        """It is not to be looked at any more."""
+        """Remove the key from the schedule."""
         self._due.pop(key, None)
         self._ready.pop(key, None)
 
     async def take(self, most: int) -> list[K]:
-        """Those whose time has come, in the order of their times, at least one and no more than this."""
+        """Return due keys in the order of their times: at least one, at most the given number."""
         assert most > 0, most
         while True:
             self._changed.clear()

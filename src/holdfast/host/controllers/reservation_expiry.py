@@ -1,10 +1,10 @@
-"""Reservations that nobody bound in time, and room that was held until an end: both end by ledger time.
+"""Expires reservations that were not bound in time, and holds at their end, by ledger time.
 
-    a workload or a hold changes ──▶ has it reservations? ──▶ a place in the line, by when the first of them ends
-    its time has come ──▶ looked at ──▶ those that are over end; the others wait for the next end
+    a workload or a hold changes ──▶ has it reservations? ──▶ queued for the earliest end
+    that time has come ──▶ examined ──▶ the expired ones end; the others wait for the next end
 
-Nothing is looked at that has no reservations, nor before one of them can be over. What was not heard of is found by a
-listing of everything, bit by bit: when a term begins, when something had to be left out, and once in a minute.
+Assignments are examined only when a reservation can have expired. Listings find missed changes: at the start of a term,
+after the feed dropped something, and every minute.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.clock import Clock
 
-#: Between two looks, and between two listings of everything.
+#: The intervals of the expiry check and of a full listing.
 POLL_MS, RESYNC_MS = 2_000, 60_000
-#: So many slots, or rows of a listing, are looked at before others get their turn.
+#: Slots or listed rows that are examined per turn of the loop.
 CHUNK = 2_000
 
-#: An assignment with reserved slots, or a hold: the first word says which.
+#: An assignment with reserved slots, or a hold: the first element is the kind.
 _ASSIGNMENT = "assignment"
 HeldKey = tuple[str, Revision]
 
 
 class ReservationExpiry:
-    """The reservations of a region, on whichever server leads it."""
+    """The reservations of a region, on the server that leads it."""
 
     def __init__(self, ledger: Ledger[RegionState]) -> None:
         self._ledger = ledger
 
     async def run(self, leader: Leader[RegionState]) -> None:
-        """End what is over, for as long as this server leads."""
+        """Expire reservations and holds while this server leads."""
         line = ExpiryQueue(leader)
         hearing = asyncio.create_task(self._on_change(line), name="expiry/hear")
         try:
@@ -55,7 +55,7 @@ class ReservationExpiry:
             await asyncio.wait({hearing})
 
     async def _on_change(self, line: ExpiryQueue) -> None:
-        """Note what changes; and everything, at first and whenever something had to be left out."""
+        """Note changes; at the start, and after the feed dropped something, everything."""
         while True:
             touches = self._ledger.hub.touched((WORKLOAD, HOLD))
             await line.list_all()
@@ -63,7 +63,7 @@ class ReservationExpiry:
                 line.on_change(change.keys)
 
     async def _look(self, line: ExpiryQueue, clock: Clock, hearing: asyncio.Task[None]) -> None:
-        """End what is over, now and then. What was not heard of is found by listing everything, seldom."""
+        """Expire every `POLL_MS`. Every `RESYNC_MS`, list everything to find missed changes."""
         list_at = clock.boot() + RESYNC_MS
         while True:
             await clock.sleep(POLL_MS)
@@ -79,15 +79,15 @@ class ReservationExpiry:
 
 
 class ExpiryQueue:
-    """What has reservations, by when the first of them ends."""
+    """Assignments and holds with reservations, by the earliest end."""
 
     def __init__(self, leader: Leader[RegionState]) -> None:
         self._leader = leader
         self._clock = leader.term.clock
         self._due: dict[HeldKey, Instant] = {}
-        #: A time that is not the one above is out of date.
+        #: A heap of ends. An entry whose time differs from `_due` is obsolete.
         self._line: list[tuple[Instant, HeldKey]] = []
-        #: What has reservations and no place in the line, by the last listing; and the row that said so.
+        #: Keys with reservations that a listing found unqueued, each with its row then.
         self.suspects: dict[HeldKey, object] = {}
 
     @property
@@ -95,7 +95,7 @@ class ExpiryQueue:
         return self._leader.term.durable.state
 
     def on_change(self, keys: tuple[WatchKey, ...]) -> None:
-        """Note what has reservations now, and was not known to have."""
+        """Queue each changed key that has reservations and is not queued."""
         for kind, key in keys:
             if kind == HOLD:
                 self._note((HOLD, key))  # type: ignore[arg-type]
@@ -104,15 +104,17 @@ class ExpiryQueue:
                     self._note((_ASSIGNMENT, uid))
 
     async def list_all(self) -> None:
-        """Note everything that has reservations."""
+        """Queue everything that has reservations."""
         for number, held in enumerate(self._everything(), 1):
             self._note(held)
             if number % CHUNK == 0:
                 await self._clock.sleep(0)
 
     async def suspect(self) -> None:
-        """Look for what has reservations and no place in the line. The state may be newer than what was heard of it:
-        what is heard before the next look was not missed."""
+        """Find keys with reservations that are not queued.
+
+        A change may still be on its way: a key counts as missed only if none arrives before the next check.
+        """
         for number, held in enumerate(self._everything(), 1):
             if held not in self._due and self._is_reserved(held):
                 self.suspects[held] = self._row(held)
@@ -120,7 +122,7 @@ class ExpiryQueue:
                 await self._clock.sleep(0)
 
     def catch(self) -> None:
-        """Note what was suspected, is as it was then, and still has no place: nobody has told of it."""
+        """Queue suspects that are still unqueued. Those with an unchanged row were missed."""
         suspects, self.suspects = self.suspects, {}
         for held, row in suspects.items():
             if held not in self._due and self._is_reserved(held):
@@ -141,7 +143,7 @@ class ExpiryQueue:
         return bool(phase_count(self._state, held[1], Phase.RESERVED))
 
     async def end_over(self) -> None:
-        """End what is over by now."""
+        """Expire everything whose end has passed."""
         now, slots, holds = self._leader.term.now(), list[SlotKey](), list[Revision]()
         while self._line and self._line[0][0] <= now:
             due, held = heappop(self._line)
@@ -162,11 +164,11 @@ class ExpiryQueue:
         try:
             await self._leader.submit(Envelope("ledger", Expire(slots, holds), term.now()))
         except Unavailable:
-            return  # they are looked at again
+            return  # they are queued again
         term.metrics.count("expired_reservations", len(slots) + len(holds))
 
     def _note(self, held: HeldKey) -> None:
-        """Give it a place in the line, unless it has one. Of slots it is only known that some are reserved."""
+        """Queue a key unless it is queued; an assignment at once, since its earliest end is unknown."""
         if held not in self._due:
             if held[0] == HOLD:
                 hold = self._state.holds.get(held[1])
@@ -180,7 +182,7 @@ class ExpiryQueue:
         heappush(self._line, (until, held))
 
     def _hold_over(self, held: HeldKey, now: Instant) -> list[Revision]:
-        """The hold, if it is over. It may have been given a later end meanwhile, and may not end now after all."""
+        """Return the hold if it has expired. Queue it again: its end may have moved, or the command may fail."""
         hold = self._state.holds.get(held[1])
         if hold is None:
             return []
@@ -188,7 +190,7 @@ class ExpiryQueue:
         return [held[1]] if hold.ends <= now else []
 
     async def _slots_over(self, held: HeldKey, now: Instant) -> list[SlotKey]:
-        """The slots of an assignment whose reservation is over; the others make it wait for the first of their ends."""
+        """Return an assignment's expired slots, and queue it for the earliest end."""
         uid, found, ends = held[1], list[SlotKey](), list[Instant]()
         assignment = self._state.assignments.get(uid)
         if assignment is None or not phase_count(self._state, uid, Phase.RESERVED):
@@ -202,6 +204,6 @@ class ExpiryQueue:
                     found.append(key)
             if number % CHUNK == 0:
                 await self._clock.sleep(0)
-        # What is over is looked at again: whoever was to end it may not have come through.
+        # Expired ones are examined again: their command may fail.
         self._wait(held, max(min(ends, default=0), now + POLL_MS))
         return found

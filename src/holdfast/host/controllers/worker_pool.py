@@ -1,10 +1,9 @@
-"""Those who work on the keys of a queue: a task for each key while it waits for somebody else, and none that idles.
+"""The workers of a queue: one task for each key that has to wait, and no idle tasks.
 
     queue ──▶ take ──▶ handle ──▶ done at once
-                           └────▶ the rest of it in a task of its own, so many at a time ──▶ done
+                           └────▶ the rest in a task of its own, at most N at a time ──▶ done
 
-Most of what is looked at needs nothing. A task for each of many workers would cost its start and its end in every term,
-whether there is work or not.
+Most keys need no waiting, and a fixed set of worker tasks would cost time in every term.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from holdfast.host.controllers.workqueue import Key, WorkItem, WorkQueue
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.clock_event import ClockEvent
 
-#: Does what can be done at once; the rest, if there is any.
+#: Does what can be done at once; returns the rest, if any.
 Handle = Callable[[WorkItem], Coroutine[Any, Any, None] | None]
 
 
 class WorkerPool:
-    """Works on one queue. `run` it once at a time; what it has begun ends with it."""
+    """Works on one queue. One `run` at a time; its tasks end with it."""
 
     def __init__(self, clock: Clock, queue: WorkQueue, most: int, handle: Handle) -> None:
         assert most > 0, most
@@ -36,9 +35,9 @@ class WorkerPool:
         self._fault: BaseException | None = None
 
     async def run(self) -> None:
-        """Work on one key after the other, several at a time, for ever. Whatever ends this, no key is lost.
+        """Work on keys, several at a time, until cancelled. No key is lost at the end.
 
-        What is not expected of the work on a key is a fault of ours, and raised: whoever runs this starts it again.
+        An unexpected exception is an internal error and is raised; the supervisor restarts the pool.
         """
         main = self._main = asyncio.current_task()
         assert main is not None, "only a task can work"
@@ -46,7 +45,7 @@ class WorkerPool:
             await self._work()
         except asyncio.CancelledError:
             fault, self._fault = self._fault, None
-            if fault is None or main.uncancel():  # somebody else wants it to end, too
+            if fault is None or main.uncancel():  # an outside cancellation came, too
                 raise
             raise fault from None
         finally:
@@ -62,7 +61,7 @@ class WorkerPool:
                 self._room.clear()
                 await self._room.wait()
             self._begin(await self._queue.take())
-            if self._queue.has_next():  # looks that send nothing never wait: a long line of them would stop the host
+            if self._queue.has_next():  # without waits a long queue would block the loop
                 await self._clock.sleep(0)
 
     def _begin(self, taken: WorkItem) -> None:

@@ -1,12 +1,11 @@
 """A queue of keys to work on: each queued at most once, none worked on twice at a time, none lost.
 
-    add ──────────▶ wanted ─┐                            ┌──▶ done
-    patrol ───────▶ patrol ─┴──▶ take ──▶ being worked on ┤
-    add_after, retry ▶ due ──▶ wanted                     └──▶ wanted again, if it was added meanwhile
+    add ──────────▶ queued ─┐                            ┌──▶ done
+    resync ───────▶ resync ─┴──▶ take ──▶ being worked on ┤
+    add_after, retry ▶ due ──▶ queued                     └──▶ queued again, if it was added meanwhile
 
-A key says only that something should be looked at, never what happened to it: that is why one place in the queue is
-enough for any number of reasons. Keys that somebody asked for come first, in the order in which they were asked for;
-those of a patrol (a resync of everything) fill the gaps, with a share of their own so that they do come.
+A key only says that something needs work, not why: one entry is enough for any number of reasons. Changed keys come
+first, in order. Keys of a resync (a full listing) have a guaranteed share.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from holdfast.host.runtime.clock_event import ClockEvent
 
 Key = Hashable
 
-#: Of so many keys taken, at least one is from the patrol, if it has any: a busy queue still finds what was missed.
+#: At least one key in this many is from a resync: a busy queue still finds missed changes.
 RESYNC_SHARE = 8
-#: A key whose own time comes within this, as far apart as patrols are, would have been looked at without one.
+#: A key that is due within this time, the interval of a resync, needs no resync.
 SOON_MS = 60_000
-#: So many alarms that are out of date are kept, beside as many as are not.
+#: Obsolete alarms beyond this and the number of valid ones are removed.
 STALE_MAX = 64
 
 
 class QueueOptions(Struct, frozen=True):
-    """How fast a queue gives out keys, and how long a key that failed waits."""
+    """The rate of a queue, and the back-off of failed keys."""
 
     backoff_first_ms: int = 100
     backoff_max_ms: int = 60_000
@@ -42,8 +41,10 @@ class QueueOptions(Struct, frozen=True):
 
 
 class WorkItem(Struct, frozen=True):
-    """A key to work on now. `patrol`: nobody asked for it since it was last taken, except a patrol, and its own time
-    would not have come soon."""
+    """A key to work on now.
+
+    With `is_resync`, only a resync has added it since it was last taken, and it was not due soon.
+    """
 
     key: Key
     waited_ms: int
@@ -51,38 +52,38 @@ class WorkItem(Struct, frozen=True):
 
 
 class WorkQueue:
-    """The keys of one controller. Its name and the seed decide the jitter of its back-off."""
+    """The keys of one controller. Name and seed determine the jitter."""
 
     def __init__(self, clock: Clock, name: str, *, seed: int = 0, options: QueueOptions | None = None) -> None:
         self._clock = clock
         self._identity = (seed, name)
         self._options = options or QueueOptions()
         self._turns = TokenBucket(clock, self._options.per_second, self._options.burst)
-        #: Keys that somebody asked for, in order, with the time since which each waits. Not plain dicts: the first of
-        #: one of those is found by passing all that were taken before it.
+        #: Added keys, in order, and since when each waits. No plain dict: to find its first key passes all removed
+        #: ones.
         self._wanted: OrderedDict[Key, int] = OrderedDict()
-        #: Keys that only a patrol asked for, in order. A key is in one of the two at most.
+        #: Keys that only a resync added, in order. No key is in both.
         self._patrol: OrderedDict[Key, int] = OrderedDict()
-        #: Keys being worked on. None of them is in a line.
+        #: Keys being worked on. None of them is queued.
         self._working: set[Key] = set()
-        #: Keys added while being worked on: since when, and whether by a patrol only.
+        #: Keys added while being worked on: since when, and whether only by a resync.
         self._dirty: dict[Key, tuple[int, bool]] = {}
-        #: Keys that become wanted at a time. An alarm whose time is not the key's is out of date and ignored.
+        #: Keys that are queued at a later time. An alarm with another time is obsolete.
         self._due: dict[Key, int] = {}
         self._alarms: list[tuple[int, int, Key]] = []
         self._alarms_set = 0
         self._attempts: dict[Key, int] = {}
         self._taken = 0
         self._changed = ClockEvent()
-        #: Of all who want a key one waits for the queue to change: woken by every change, many would do nothing else.
+        #: Only one taker waits for changes: many would all wake at each.
         self._taking = asyncio.Lock()
 
     def add(self, key: Key) -> None:
-        """Have the key worked on, after this call; if it is being worked on now, then once more afterwards."""
+        """Queue the key; if it is being worked on, once more afterwards."""
         self._want(key, self._clock.boot())
 
     def add_resync(self, key: Key) -> None:
-        """Have the key worked on when there is time. Asked for by anybody else meanwhile, it is wanted as usual."""
+        """Queue the key with the priority of a resync."""
         now = self._clock.boot()
         if key in self._working:
             self._dirty.setdefault(key, (now, True))
@@ -91,9 +92,8 @@ class WorkQueue:
             self._changed.set()
 
     def add_after(self, key: Key, delay_ms: int) -> None:
-        """Have the key worked on after the delay. Of two times the earlier counts and the later is forgotten: whoever
-        looks at the key then may ask for another."""
-        self._call_due()  # a time that has come is not an earlier time to come
+        """Queue the key after the delay. An earlier time that is already set wins."""
+        self._call_due()  # A time that has passed is no earlier time to come.
         due = self._clock.boot() + max(0, delay_ms)
         if due >= self._due.get(key, due + 1):
             return
@@ -106,7 +106,7 @@ class WorkQueue:
         self._changed.set()
 
     def retry(self, key: Key) -> int:
-        """Have a key that failed worked on again, later each time; returns how much later, in milliseconds."""
+        """Queue a failed key again with back-off; return the delay in milliseconds."""
         attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
         most = exponential(self._options.backoff_first_ms, self._options.backoff_max_ms, attempt)
         delay = jittered(most, *self._identity, key, attempt)
@@ -114,15 +114,15 @@ class WorkQueue:
         return delay
 
     def forget(self, key: Key) -> None:
-        """The key is well: its next failure is its first."""
+        """Reset the back-off of a key that succeeded."""
         self._attempts.pop(key, None)
 
     def attempts(self, key: Key) -> int:
-        """How often the key has failed in a row."""
+        """Return how often the key has failed in a row."""
         return self._attempts.get(key, 0)
 
     async def take(self) -> WorkItem:
-        """The next key, once there is one and the pace allows it. Whoever takes it says when it is `done`."""
+        """Return the next key, once the rate allows it. The caller reports it as `done`."""
         async with self._taking:
             while True:
                 self._changed.clear()
@@ -133,7 +133,7 @@ class WorkQueue:
                 await self._pause(pause)
 
     def has_next(self) -> bool:
-        """Whether there is a key in line: otherwise whoever takes the next one waits for it."""
+        """Whether a key is queued now."""
         return bool(self._wanted or self._patrol)
 
     def done(self, key: Key) -> None:
@@ -146,12 +146,12 @@ class WorkQueue:
             self._changed.set()
 
     def is_idle(self) -> bool:
-        """Whether no key waits to be worked on: none in line, none due, none to be worked on once more."""
+        """Whether no key is queued or due."""
         waiting = self._wanted or self._patrol or self._dirty
         return not waiting and (not self._alarms or self._alarms[0][0] > self._clock.boot())
 
     def lag_ms(self) -> int:
-        """How long the wanted key next in line, or one added while it is being worked on, has waited."""
+        """Return how long the first changed key has waited."""
         self._call_due()
         first = next(iter(self._wanted.values()), None)
         dirty = next((since for since, by_patrol in self._dirty.values() if not by_patrol), None)
@@ -159,12 +159,12 @@ class WorkQueue:
         return self._clock.boot() - min(waiting) if waiting else 0
 
     def depth(self) -> int:
-        """How many keys are wanted, those to be worked on once more included."""
+        """Return how many changed keys wait."""
         self._call_due()
         return len(self._wanted) + sum(not by_patrol for _, by_patrol in self._dirty.values())
 
     def patrol_depth(self) -> int:
-        """How many keys wait for the patrol alone."""
+        """Return how many keys wait only for a resync."""
         return len(self._patrol)
 
     def _want(self, key: Key, since: int) -> None:
@@ -186,7 +186,7 @@ class WorkQueue:
         return WorkItem(key, now - since, patrol and self._due.get(key, now + SOON_MS) >= now + SOON_MS)
 
     def _call_due(self) -> None:
-        """Move the keys whose time has come to the line, in the order of their times."""
+        """Queue the keys that are due, in the order of their times."""
         now = self._clock.boot()
         while self._alarms and self._alarms[0][0] <= now:
             due, _, key = heappop(self._alarms)
@@ -200,7 +200,7 @@ class WorkQueue:
         return max(1, self._alarms[0][0] - self._clock.boot()) if self._alarms else None
 
     async def _pause(self, pause_ms: int | None) -> None:
-        """Wait for a change, and at most this long."""
+        """Wait for a change, for at most this time."""
         if pause_ms is None:
             await self._changed.wait()
         else:

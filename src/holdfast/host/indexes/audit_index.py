@@ -1,6 +1,6 @@
-"""Commands of people and denied requests, by time, actor, command and outcome: an index of a log (`log_index`).
+"""Index of a log (`log_index`): commands of operators and tenants, and denials, by time, actor, command and outcome.
 
-Batches are handed to the audit store as they are; it reads them on a thread of its own, never on the event loop.
+Raw batches go to the audit store, which reads them on a thread of its own, never on the event loop.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from holdfast.host.ports.audit_store import AuditIndexQuery, AuditPage, AuditSto
 from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoredBatch, StoreError
 
-#: So much of the log is handed over at once.
+#: Bytes of the log that are handed over at once.
 HANDED_BYTES = 1 << 20
 
 
 class AuditIndex(LogIndex[Any]):
-    """The audit of one ledger, on one of its servers. `run` it beside the ledger."""
+    """The audit of one ledger, on one of its servers. `run` it next to the ledger."""
 
     def __init__(self, ledger: Ledger[Any], kept: AuditStore, lasting: IndexRetention | None = None) -> None:
         super().__init__("audit", ledger, kept, lasting)
@@ -29,7 +29,7 @@ class AuditIndex(LogIndex[Any]):
         self._bytes = 0
 
     async def find(self, query: AuditIndexQuery) -> AuditPage:
-        """What is kept and was asked for, newest first. `StoreError` when it cannot be read."""
+        """Return matching entries, newest first. `StoreError` if they cannot be read."""
         return await self._kept.find(query)
 
     def concerns(self, batch: Batch[Any]) -> bool:

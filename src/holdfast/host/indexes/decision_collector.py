@@ -1,7 +1,7 @@
-"""Decisions on their way from the log to where they are kept, with the names of what they are about.
+"""Decisions between log and index, with the names of their objects.
 
-Names are those of the state. When a batch is read the state may have let go of what it tells of: then they are those
-that were known when it landed or, while a log is caught up with, that the batches before it gave.
+Names come from the state. If the state no longer has an object when a batch is read, the name at commit time is used,
+or, during catch-up, the name from an earlier batch.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from holdfast.host.storage.durable_state import DurableState
 
 
 class DecisionCollector:
-    """What was read and not written yet."""
+    """Decisions that were read and not written yet."""
 
     def __init__(self, durable: DurableState[RegionState]) -> None:
         self._durable = durable
         self._reading = DecisionBatch()
-        #: How many rows that is.
+        #: Number of their rows.
         self.rows = 0
         self._assignments: dict[Revision, Assignment] = {}
         self._nodes: dict[Revision, str] = {}
 
     def learn(self, batch: Batch[RegionEvent]) -> None:
-        """Remember the names that a batch gives."""
+        """Remember the names in a batch."""
         for record in batch.records:
             for event in record.events:
                 if isinstance(event, AssignmentReceived):
@@ -40,7 +40,7 @@ class DecisionCollector:
                     self._nodes[event.node.uid] = event.node.name
 
     def note(self, batch: Batch[RegionEvent]) -> None:
-        """Remember whom a batch is about that landed just now: by the time it is read, the state may have let go."""
+        """Remember the assignments of a new batch: the state may lack them when it is read."""
         assignments = self._durable.state.assignments
         for record in batch.records:
             for event in record.events:
@@ -50,18 +50,18 @@ class DecisionCollector:
                         self._assignments[known.uid] = known
 
     def unlearn(self) -> None:
-        """Everything that was heard of is read: go by the state alone."""
+        """Forget remembered names: all observed batches were read."""
         self._assignments, self._nodes = {}, {}
 
     def take(self, batch: Batch[RegionEvent], evidence: Iterable[Evidence]) -> None:
-        """Take the decisions of a batch."""
+        """Collect the decisions of a batch."""
         for found in decisions_in(batch, evidence, self._whose):
             self._reading.found.append(found)
             self.rows += 1 + len(found.parts)
             self._name(found)
 
     def hand_over(self) -> DecisionBatch:
-        """All that was taken since it was last asked for."""
+        """Return all that was collected since the last call."""
         reading, self._reading, self.rows = self._reading, DecisionBatch(), 0
         return reading
 

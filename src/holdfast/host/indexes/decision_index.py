@@ -1,6 +1,6 @@
-"""Decisions found again, by workload, slot, node and time: an index of a region's log (`log_index`).
+"""Index of a region's log (`log_index`): decisions by workload, slot, node and time.
 
-It outlives the workloads it tells of. Names are those that were known when a decision landed.
+It outlives the workloads. Names are those at commit time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from holdfast.host.ports.decision_store import DecisionPage, DecisionQuery, Deci
 from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoredBatch, StoreError
 
-#: So many rows are written at once.
+#: Rows written at once.
 WRITE_ROWS = 2_000
 
 
 class DecisionIndex(LogIndex[RegionState]):
-    """The decisions of one region, on one of its servers. `run` it beside the ledger."""
+    """The decisions of one region, on one of its servers. `run` it next to the ledger."""
 
     def __init__(self, ledger: Ledger[RegionState], kept: DecisionStore, lasting: IndexRetention | None = None) -> None:
         super().__init__("decisions", ledger, kept, lasting)
@@ -34,7 +34,7 @@ class DecisionIndex(LogIndex[RegionState]):
         self._gathering = DecisionCollector(ledger.durable)
 
     async def find(self, query: DecisionQuery) -> DecisionPage:
-        """What is kept and was asked for, newest first. `StoreError` when it cannot be read."""
+        """Return matching decisions, newest first. `StoreError` if they cannot be read."""
         up_to = self.up_to()
         page = await self._kept.find(query)
         return replace(page, position=replace(page.position, seq=max(up_to, page.position.seq)))
@@ -52,7 +52,7 @@ class DecisionIndex(LogIndex[RegionState]):
         self._gathering.unlearn()
 
     async def take(self, stored: StoredBatch, position: IndexPosition, *, learning: bool = False) -> IndexPosition:
-        """Take the decisions of one batch, and what it says of names where the state may not know them any more."""
+        """Collect the decisions of one batch; during catch-up also its names, which the state may lack."""
         batches = self._ledger.definition.batches
         try:
             batch: Batch[RegionEvent] = batches.read(stored.raw, batches.header(stored.raw).previous, stored.digest)

@@ -1,10 +1,10 @@
-"""Something of a log found again: read from it as it grows, and kept where it is found without a walk through the log.
+"""An index of a log: it reads the log as it grows and writes rows, so that a search needs no walk through the log.
 
-    batches that landed ──▶ those that concern the index, read again with their evidence ──▶ rows, and up to which batch
+    committed batches ──▶ those that concern the index, read again with evidence ──▶ rows, and the position of the last
 
-What is kept is derived: gone, damaged or of another log, it is begun anew from the log that is there. It outlives the
-log, which is not trimmed past what was not read yet while there is room for it. Nothing waits for it: a batch is read
-some time after it landed, several at once. `decisions` and `audit` are such indexes.
+Rows that are lost, damaged or of another log are rebuilt from the log. They outlive the log, which is not trimmed past
+what was not read while the store has space. Nothing waits for an index: it reads batches some time after their commit,
+several at once. Examples are `decisions` and `audit`.
 
 Size: one life, from the first look to the last row; what differs between indexes is at its end.
 """
@@ -31,24 +31,24 @@ from holdfast.host.runtime.telemetry import Logger
 
 S = TypeVar("S", bound=LedgerState)
 
-#: So much of the log is read at once.
+#: Bytes of the log read at once.
 READ_BYTES = 4 << 20
-#: While nobody asks, batches come together until none came for so long, or for the longest: deciding goes first.
+#: Unless a reader waits, batches gather for the first time without a new one, or for the second: commits go first.
 GATHER_MS, GATHER_MAX_MS = 250, 2_000
-#: So many batches that were not read yet are kept in mind; where there are more, all are searched for in the log.
+#: Unread batches that are remembered. Above that, the log is searched.
 WANTED_MAX = 100_000
 AFTER_FAILURE_MS, TIDY_EVERY_MS = 30_000, 60_000
 
 
 class IndexRetention(Struct, frozen=True):
-    """How long rows are kept, and in how much room: what is older, or too much, goes."""
+    """How long rows are stored, and in how much space."""
 
     retention_ms: int = 7 * 86_400_000
     size_bytes: int = 1 << 30
 
 
 class IndexMetric(Enum):
-    """What an index counts of itself."""
+    """The metrics of an index."""
 
     FAILED = auto()
     BEGUN_ANEW = auto()
@@ -58,7 +58,7 @@ class IndexMetric(Enum):
 
 
 class LogIndex(ABC, Generic[S]):
-    """One index of a log, on one of its servers. `run` it beside the ledger."""
+    """One index of a log, on one of its servers. `run` it next to the ledger."""
 
     def __init__(self, name: str, ledger: Ledger[S], kept: IndexStore, lasting: IndexRetention | None = None) -> None:
         self._name = name
@@ -67,25 +67,25 @@ class LogIndex(ABC, Generic[S]):
         self._lasting = lasting or IndexRetention()
         self._clock = ledger.clock
         self._logger = Logger(name, server=ledger.identity.server)
-        #: What keeps it from its work; empty when nothing does.
+        #: The error that keeps the index from working; empty without one.
         self.last_error = ""
-        #: How far the log was read, and how far that was written.
+        #: The position read, and the last batch written.
         self._position, self._written = IndexPosition(), 0
-        #: The newest batch that was heard of, and those that concern it and were not read yet, with their digests.
+        #: The newest observed batch, and the unread batches that concern the index, with their digests.
         self._heard = IndexPosition()
         self._wanted: OrderedDict[int, bytes] = OrderedDict()
-        #: Whether all that was not read is among the wanted. Otherwise the log says.
+        #: Whether all unread batches are noted. If not, the log is read from the position on.
         self._is_sure = False
-        #: Something is to be read; somebody waits for it; something was read.
+        #: Events: there is something to read; a reader waits; the position moved.
         self._wake, self._asked, self._moved = ClockEvent(), ClockEvent(), ClockEvent()
         self._tidied = 0
         ledger.durable.listeners.append(self._on_change)
         ledger.snapshots.trim_holds[name] = self.settled
 
-    # What others ask of it
+    # For readers
 
     async def reach(self, seq: int, timeout_ms: int) -> None:
-        """Return once everything up to this batch was read. `NotReached` when that takes longer."""
+        """Return once everything up to this batch was read. `NotReached` after the timeout."""
         deadline = self._clock.boot() + timeout_ms
         while self.up_to() < seq:
             self._asked.set()
@@ -93,26 +93,26 @@ class LogIndex(ABC, Generic[S]):
             moved, left = self._moved, deadline - self._clock.boot()
             if not await moved.within(self._clock, max(0, left)):
                 why = f": {self.last_error}" if self.last_error else ""
-                said = f"{self._name} was read up to batch {self.up_to()}, not to {seq}, within {timeout_ms} ms{why}"
+                said = f"{self._name} did not reach batch {seq} within {timeout_ms} ms: it is at {self.up_to()}{why}"
                 raise NotReached(said)
 
     def up_to(self) -> int:
-        """The last batch of which everything that concerns it is written."""
+        """Return the last batch up to which all entries are written."""
         before = next(iter(self._wanted), self._heard.seq + 1) - 1
         return max(self._written, before) if self._is_sure else self._written
 
     async def settled(self) -> int:
-        """Up to which batch it is kept whatever happens to this process: the log may go that far."""
+        """Return the batch up to which the rows are durable: the log may be trimmed up to it."""
         try:
             return await self._rows.settle()
         except StoreError as error:
             self._logger.warning("not-settled", why=error)
             return 0
 
-    # Its life
+    # Lifecycle
 
     async def run(self) -> None:
-        """Read for ever. What goes wrong where it is kept is told, and tried again."""
+        """Read until cancelled. Errors of the index's store are logged and retried."""
         while True:
             try:
                 await self._follow()
@@ -140,17 +140,17 @@ class LogIndex(ABC, Generic[S]):
             self._asked.clear()
 
     async def _gather(self) -> None:
-        """Let batches come together, unless somebody waits."""
+        """Let batches gather, unless a reader waits."""
         before, until = -1, self._clock.boot() + GATHER_MAX_MS
         while before != self._heard.seq and self._clock.boot() < until and not self._asked.is_set():
             before = self._heard.seq
             await self._asked.within(self._clock, GATHER_MS)
 
     def _on_change(self, batch: Batch[Any]) -> None:
-        """A batch landed. Which of them concern the index is seen here, so that no other is read."""
+        """Note a committed batch. Only batches that concern the index are read later."""
         header = batch.header
         if header.seq != self._heard.seq + 1 or len(self._wanted) >= WANTED_MAX:
-            self._is_sure, self._wanted = False, OrderedDict()  # the state was loaded, or too many: the log tells
+            self._is_sure, self._wanted = False, OrderedDict()  # the state was loaded, or too many: read the log
             self._wake.set()
         self._heard = IndexPosition(header.log_id, header.seq, batch.digest)
         if self.concerns(batch):
@@ -166,7 +166,7 @@ class LogIndex(ABC, Generic[S]):
     # Reading
 
     async def _verify(self) -> None:
-        """Begin anew where what is kept is not of this log."""
+        """Start over if the rows are not of this log."""
         facts, place, store = self._ledger.durable.state.info, self._position, self._ledger.store
         same = place.log_id == facts.log_id and place.seq <= facts.seq
         if same and place.seq:
@@ -183,7 +183,7 @@ class LogIndex(ABC, Generic[S]):
         self._logger.info("begun-anew", why=why, after=floor)
 
     async def _catch_up(self) -> None:
-        """Read the log from where it was left to what the state holds; from then on it is heard what to read."""
+        """Read the log from the last position to the durable state. From then on, commits are noted."""
         durable, store = self._ledger.durable, self._ledger.store
         while self._position.seq < durable.state.info.seq:
             try:
@@ -194,24 +194,24 @@ class LogIndex(ABC, Generic[S]):
                 self._position = replace(self._position, seq=floor, digest=b"", since=0)
                 continue
             if not batches:
-                raise StoreError(f"{store.name}: batch {self._position.seq + 1} landed and cannot be read")
+                raise StoreError(f"{store.name}: batch {self._position.seq + 1} is committed and cannot be read")
             for stored in batches:
                 if stored.seq <= durable.state.info.seq:
                     self._position = await self.take(stored, self._position, learning=True)
             await self._write()
-        # In one turn with the last look at the state: what lands from now on is heard.
+        # In the turn of the last check of the state, so that no later batch is missed.
         self._heard = IndexPosition(self._position.log_id, self._position.seq, self._position.digest)
         self._is_sure, self._wanted = True, OrderedDict()
         self.unlearn()
 
     async def _read_wanted(self) -> None:
-        """Read those batches that were heard to concern the index."""
+        """Read the noted batches."""
         while self._is_sure and self._wanted:
             batches = await self._ledger.store.read(next(iter(self._wanted)), READ_BYTES)
             mine = [stored for stored in batches if stored.seq in self._wanted]
             for stored in mine:
                 if self._wanted.get(stored.seq, stored.digest) != stored.digest:
-                    raise StoreError(f"{self._ledger.store.name}: batch {stored.seq} is not the one that landed")
+                    raise StoreError(f"{self._ledger.store.name}: batch {stored.seq} is not the committed one")
                 self._position = await self.take(stored, self._position)
             await self._write()
             for stored in mine:
@@ -226,7 +226,7 @@ class LogIndex(ABC, Generic[S]):
         self._written = place.seq
 
     async def _tidy(self) -> None:
-        """Now and then: say how far the log was read, also if there was nothing in it, and let go of what is old."""
+        """Every `TIDY_EVERY_MS`, record the position, even without new entries, and drop old rows."""
         if self._tidied and self._clock.boot() < self._tidied + TIDY_EVERY_MS:
             return
         self._tidied = self._clock.boot()
@@ -235,29 +235,29 @@ class LogIndex(ABC, Generic[S]):
         size_bytes = await self._rows.tidy(before, self._lasting.size_bytes)
         self.measure(IndexMetric.BYTES, size_bytes)
 
-    # What each index does its own way
+    # Different per index
 
     @abstractmethod
     def concerns(self, batch: Batch[Any]) -> bool:
-        """Whether a batch that landed has something for it."""
+        """Return whether a committed batch has entries for the index."""
 
-    def note(self, batch: Batch[Any]) -> None:  # most need nothing
-        """Remember of a batch that landed just now what the state may not know any more when it is read."""
+    def note(self, batch: Batch[Any]) -> None:  # most indexes need nothing
+        """Remember what the state may no longer have when the batch is read."""
 
-    def restart(self) -> None:  # most keep nothing
-        """Forget what was read and not written: it is read again."""
+    def restart(self) -> None:  # most indexes keep nothing
+        """Forget what was read and not written; it is read again."""
 
-    def unlearn(self) -> None:  # most keep nothing
-        """Everything that was heard of is read."""
+    def unlearn(self) -> None:  # most indexes keep nothing
+        """All observed batches were read."""
 
     @abstractmethod
     async def take(self, stored: StoredBatch, position: IndexPosition, *, learning: bool = False) -> IndexPosition:
-        """Take what a batch has; the place behind it. `learning`: while a log is caught up with, all are taken."""
+        """Collect a batch and return the new position. With `learning` (catch-up) all batches are passed."""
 
     @abstractmethod
     async def write(self, position: IndexPosition) -> int:
-        """Keep what was taken, and how far it was read; how much that was."""
+        """Write what was collected, and the position. Return the number of entries."""
 
     @abstractmethod
     def measure(self, what: IndexMetric, value: int) -> None:
-        """Count it, under the name of this index's own."""
+        """Record a value under this index's metric names."""

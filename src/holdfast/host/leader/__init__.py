@@ -1,16 +1,16 @@
-"""Everything that lives for one term of one leader, and is dropped with it.
+"""Everything that lasts for one term of one leader, and is discarded with it.
 
-Nothing here knows followers, controllers or streams.
+Independent of followers, controllers and streams.
 
 - `lanes`            queued commands, with guaranteed shares of a batch
-- `refusal_cache`    refusals of this term, so that a duplicate is not judged twice
-- `ledger_time`      the stamps of a leader
+- `refusal_cache`    refusals of this term, so that a duplicate is not decided twice
+- `ledger_time`      the timestamps of a leader
 - `session_monitor`  which session was renewed when, and which have expired
-- `term_proof`       the last proof of this term, and how old it is
-- `term`             `LeaderTerm`: what a leader holds beside the log
+- `term_proof`       the last proof of this term, and its age
+- `term`             `LeaderTerm`: the volatile state of a leader
 - `append`           one append, retried to its outcome
 - `group_commit`     decide, append once, then answer and publish
-- `dry_run`          commands that are judged and discarded
-- `denials`          denied requests, summed up and recorded in the log
+- `dry_run`          commands that are decided and discarded
+- `denials`          denied requests, aggregated and recorded in the log
 - `leader`           submit, renew, prove
 """

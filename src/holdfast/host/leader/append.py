@@ -1,14 +1,14 @@
-"""One append, taken to its end: landed, lost, no room, or given up (RULES 2).
+"""One append, retried until its outcome is known: committed, lost, no space, or given up (RULES 2).
 
-    append --> Written                                              landed
-           --> Conflict, the head is our own batch                  landed: an earlier try had arrived
-           --> Conflict, ours lies under the head                   landed, and somebody else leads now
-           --> Conflict otherwise                                   lost: nothing of it is in the log
-           --> Full, and no earlier try is open                     nothing written
-           --> Unknown                                              the same bytes again, at the same place
+    append --> WriteOk                                              committed
+           --> WriteConflict, the head is our own batch             committed: an earlier attempt had arrived
+           --> WriteConflict, ours is below the head                committed, and another server leads now
+           --> WriteConflict otherwise                              lost: it is not in the log
+           --> WriteFull, and no earlier attempt is open            nothing written
+           --> WriteUnknown                                         the same bytes again, at the same position
 
-The append runs in a task of its own that nobody cancels. Whoever waits for it may stop waiting; it goes on to its end,
-and nothing else is appended before that.
+The append runs in a task of its own that is never cancelled: a waiter may leave, and the append continues to its end.
+Nothing else is appended before that.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ RETRY_MAX_MS = 1_000
 
 
 class BatchCommitted(Struct, frozen=True):
-    """The batch is in the log. `overtaken`: the head is another leader's by now."""
+    """The batch is in the log. If another leader has appended, `overtaken` is the new head."""
 
     began: int
     overtaken: Head | None = None
 
 
 class BatchRejected(Struct, frozen=True):
-    """The batch is not in the log and never will be: the head is this one."""
+    """The batch is not in the log and never will be."""
 
     head: Head
 
 
 class BatchUnknown(Struct, frozen=True):
-    """Whether the batch is in the log cannot be told."""
+    """It is unknown whether the batch is in the log."""
 
     why: str
 
@@ -59,7 +59,7 @@ AppendResult = BatchCommitted | BatchRejected | WriteFull | BatchUnknown
 
 
 class AppendTask:
-    """An append under way. `trouble` says what the store answered last when it did not answer plainly."""
+    """An append in flight. `last_error` is the store's last unclear outcome."""
 
     def __init__(self, store: Store, clock: Clock, metrics: Metrics, after: Head, batch: StoredBatch) -> None:
         self._store = store
@@ -76,10 +76,10 @@ class AppendTask:
         self._task = self._loop.create_task(self._run(), name=f"append {batch.seq}")
 
     async def settled(self, within_ms: int) -> AppendResult:
-        """How it ended. After `within_ms` without an end: given up, and no further try is begun."""
+        """Return the outcome. After `within_ms` give up: no further attempt starts."""
         alarm = self._loop.call_later(within_ms / 1000, self._give_up, within_ms)
         try:
-            # A future of its own: whoever stops waiting for it must not cancel the append.
+            # Not the task: a cancelled waiter must not cancel the append.
             return await self._told
         finally:
             alarm.cancel()
@@ -96,7 +96,7 @@ class AppendTask:
         self._tell(await self._settle())
 
     def is_finished(self) -> bool:
-        """Whether nothing of it is under way any more, whatever the outcome."""
+        """Whether no attempt is in flight any more, whatever the outcome."""
         return self._task.done()
 
     async def _settle(self) -> AppendResult:
@@ -127,8 +127,8 @@ class AppendTask:
         except asyncio.CancelledError as error:
             if is_being_cancelled():
                 raise
-            return WriteUnknown(f"{self._store.name} cancelled the append itself: {error}")
-        except Exception as error:  # the port promises an outcome; whatever breaks that promise leaves it open too
+            return WriteUnknown(f"{self._store.name} cancelled the append by itself: {error}")
+        except Exception as error:  # the port guarantees an outcome; after an error it is unknown
             return WriteUnknown(f"{type(error).__name__}: {error}")
 
     async def _judge_conflict(self, head: Head) -> AppendResult:
@@ -141,6 +141,6 @@ class AppendTask:
             under = await self._store.read(ours.seq, 1)
         except LogTrimmed:
             return BatchUnknown(f"batch {ours.seq} is trimmed by now; the head is at {head.seq}")
-        except Exception as error:  # whatever it was: what lies under the head could not be told
+        except Exception as error:  # any error leaves it unknown which batch is there
             return BatchUnknown(f"{type(error).__name__}: {error}")
         return BatchCommitted(self.began, head) if under and under[0].digest == ours.digest else BatchRejected(head)

@@ -1,18 +1,16 @@
-"""Denials on record: added up in memory, and put into the log by whoever leads.
+"""Denials: aggregated in memory, and recorded in the log by the leader.
 
     note --> sums by (actor, what, code, tenant) --at most once a second--> RecordDenials
 
-What is denied changes nothing, so it is in no batch by itself, and whoever asks a thousand times a second must not grow
-the log by that: equal denials become one sum, and of more than `KINDS_MAX` kinds the rest is summed up by code alone,
-under `others`.
+A denied request is in no batch by itself, and frequent requests must not grow the log: equal denials become one sum.
+Beyond `KINDS_MAX` kinds, denials are summed by code alone, under `others`.
 
-What strangers are denied, who show nothing that proves who they are, is on record once a minute if it goes on for
-longer than `STRANGERS_RECORDS`, and has kinds of its own: they choose how often they ask, and must neither fill the log
-and the audit by it nor hide what people tried.
+Denials of unauthenticated requests have kinds of their own, and after `STRANGERS_RECORDS` records are recorded once a
+minute: their senders must neither fill the log nor hide denials of principals.
 
-What could not be written is kept and written later, rather twice than never: a record whose outcome is unknown may be
-in the log. On a follower sums wait until it leads; only reads are denied there, since commands are forwarded. What
-waits on a server that ends without having led again was counted in its metrics, and is in no log.
+Denials that could not be recorded are retried, even after an unknown outcome, so some may be recorded twice. A
+follower, which denies only reads since it forwards commands, keeps its sums until it leads. If it ends before that,
+they are in its metrics only.
 """
 
 from __future__ import annotations
@@ -36,19 +34,19 @@ from holdfast.host.runtime.telemetry import Logger, Metrics
 
 S = TypeVar("S", bound=LedgerState)
 
-#: Kinds of denials that are told apart between two records; and codes under which the rest is summed up.
+#: Largest number of kinds per record, and of codes under which the rest is summed.
 KINDS_MAX = 100
 CODES_MAX = 50
 OTHERS = "others"
 BETWEEN_MS = 1_000
-#: Who asks without a name; and how many kinds of what they are denied are told apart.
+#: The actor of unauthenticated requests, and the largest number of their kinds.
 NOBODY = "nobody"
 STRANGERS_MAX = 40
-#: So many records in a row tell of strangers, as after a start, when nobody is known yet; then one in so long.
+#: This many records in a row may contain unauthenticated denials; then one per interval.
 STRANGERS_RECORDS = 60
 STRANGERS_MS = 60_000
 
-#: Refusals that mean: this is not yours to ask for.
+#: The refusal codes that count as a denial.
 DENIED = (Code.NO_RIGHT, Code.WRONG_SCOPE, Code.NOT_OWNER)
 
 #: Actor, what, code, tenant.
@@ -58,39 +56,39 @@ assert KINDS_MAX + CODES_MAX + 1 + STRANGERS_MAX + 1 <= DENIALS_MAX
 
 
 class Denials:
-    """What one server has denied and is not on record yet."""
+    """The denials of one server that are not recorded yet."""
 
     def __init__(self, clock: Clock, metrics: Metrics, logger: Logger) -> None:
         self._clock = clock
         self._metrics = metrics
         self._logger = logger
-        #: How often, when first, and when last.
+        #: Per kind: the count, and the times of the first and the last.
         self._sums: dict[Kind, tuple[int, Instant, Instant]] = {}
-        #: How many kinds there are of people's, and of strangers'; those that are summed up by code are neither.
+        #: The number of kinds of principals and of unauthenticated senders, without sums by code.
         self._kinds = self._strange = 0
-        #: Up to when, one in `STRANGERS_MS`, the records would reach that have told of strangers.
+        #: The end of the record budget of unauthenticated denials: each record moves it by `STRANGERS_MS`.
         self._strangers_to = 0
         self._some = asyncio.Event()
 
     def note(self, actor: str, what: str, code: str, tenant: str = "") -> None:
-        """Somebody was denied something now, by the wall clock."""
-        assert code, f"{actor} was denied {what} for no reason"
+        """Add a denial, with the time of the wall clock."""
+        assert code, f"{actor} was denied {what} without a code"
         now = self._clock.wall()
         self._metrics.count("denials", code=code)
         self._add((actor, what, code, tenant), (1, now, now))
 
     def refused(self, envelope: Envelope[Any], answer: Refused) -> None:
-        """Note a refusal if it denies a person or a tenant what they asked for."""
+        """Add a refusal that denies a request of an operator or tenant."""
         if answer.code in DENIED and envelope.actor.partition("/")[0] in PEOPLE:
             command = envelope.command
             self.note(envelope.actor, type(command).__struct_config__.tag, answer.code.value, tenant_in(command))
 
     def waiting(self) -> tuple[Denial, ...]:
-        """What is not on record yet."""
+        """Return the denials that are not recorded yet."""
         return tuple(Denial(*kind, *sums) for kind, sums in sorted(self._sums.items()))
 
     async def run(self, leader: Leader[S]) -> None:
-        """Put what was noted into the log for as long as this server leads."""
+        """Record denials in the log while this server leads."""
         while True:
             await self._some.wait()
             if taken := self._take():
@@ -107,13 +105,13 @@ class Denials:
             self._put_back(taken)
             raise
         else:
-            if isinstance(answer, Refused):  # trying again would not help, and they are logged
+            if isinstance(answer, Refused):  # a retry would not help, and they are logged
                 self._logger.error("denials-refused", why=answer.message, denials=taken)
                 return
             self._metrics.count("denials_recorded", sum(one.count for one in taken))
 
     def _take(self) -> tuple[Denial, ...]:
-        """What is to be recorded now; of strangers' only if that is due."""
+        """Take the denials to record now; unauthenticated ones when due."""
         now, left = self._clock.boot(), self._sums
         self._sums, self._kinds, self._strange = {}, 0, 0
         self._some.clear()
@@ -142,7 +140,7 @@ class Denials:
         self._some.set()
 
     def _position(self, kind: Kind) -> Kind:
-        """The sum that a denial goes to: its own, as long as there is room for another."""
+        """Return the kind under which a denial is summed: its own, within the limits."""
         actor, what, code, tenant = (text[:TEXT_MAX] for text in kind)
         mine = (actor, what, code, tenant)
         if actor == NOBODY:
@@ -155,6 +153,6 @@ class Denials:
 
 
 def tenant_in(command: Any) -> str:
-    """The tenant that a command names; empty where it names none."""
+    """Return the tenant that a command names; empty if it names none."""
     workload = getattr(command, "workload", None)
     return str(workload.meta.tenant if isinstance(workload, Workload) else getattr(command, "tenant", ""))

@@ -1,4 +1,4 @@
-"""Commands tried out: judged as the leader would judge them now, and thrown away."""
+"""Dry runs: commands decided as a leader would, and discarded."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ S = TypeVar("S", bound=LedgerState)
 
 
 class DryRunResult(Struct, Generic[S], frozen=True):
-    """What commands would be answered, each on top of those before it, and the state as it would be then.
+    """The answers of commands, each on top of those before it, and the resulting state.
 
-    The state is an overlay on the durable one: look at it in this turn of the loop, and do not keep it.
+    The state is an overlay, valid in this turn of the loop only.
     """
 
     answers: tuple[Committed | Refused | Repeated, ...]
@@ -28,7 +28,7 @@ class DryRunResult(Struct, Generic[S], frozen=True):
 
 
 def dry_run(term: LeaderTerm[S], envelopes: Sequence[Envelope[Any]]) -> DryRunResult[S]:
-    """Judge commands on what is durable now. `Failed` when one cannot be judged by a fault of ours."""
+    """Decide commands on the durable state. Raise `Failed` if a handler raises."""
     draft = BatchDraft(term.durable.definition, term.durable.state)
     answers = []
     for envelope in envelopes:
@@ -38,7 +38,7 @@ def dry_run(term: LeaderTerm[S], envelopes: Sequence[Envelope[Any]]) -> DryRunRe
         except Exception as error:
             term.metrics.count("trials_failed", command=command)
             term.logger.error("trial-failed", error, command=command, actor=envelope.actor)
-            raise Failed(f"judging {command} failed: {type(error).__name__}; it was logged") from error
+            raise Failed(f"an internal error in {command}: {type(error).__name__}; it was logged") from error
         if isinstance(answer, Refused):
             term.denied(envelope, answer)
         answers.append(answer)

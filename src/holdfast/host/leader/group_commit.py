@@ -1,12 +1,12 @@
-"""Group commit: decide what waits, append once, and only then answer, publish and show.
+"""Group commit: decide the queued commands, append once, and only then answer, publish and show.
 
-    lanes --> draft on an overlay --> append --> landed:   merge, publish, answer, in one loop turn
-                                             --> lost:     step down; nothing of it has happened
-                                             --> full:     answered `read-only`; nothing has happened
-                                             --> given up: step down; answered `outcome-unknown`
+    lanes --> draft on an overlay --> append --> committed: merge, publish, answer, in one loop turn
+                                             --> lost:      step down; no command took effect
+                                             --> full:      answered `read-only`; no command took effect
+                                             --> given up:  step down; answered `outcome-unknown`
 
-One batch is in flight, and none is decided meanwhile (ADR 0016). Answers wait for their batch, refusals too: they may
-rest on what is not durable yet.
+One batch is in flight, and none is decided meanwhile (ADR 0016). Answers wait for their batch; so do refusals, which
+may depend on state that is not durable yet.
 """
 
 from __future__ import annotations
@@ -29,49 +29,48 @@ from holdfast.host.ports.store import BATCH_BYTES, StoredBatch, WriteFull
 S = TypeVar("S", bound=LedgerState)
 CommandAnswer = Committed | Refused | Repeated
 
-#: Commands in one batch, at most: refusals take no room in it, and still take time.
+#: Largest number of commands in one batch, refusals included.
 COMMANDS_MAX = 4_096
-#: After so long no further command is taken into a batch: as long as it is judged nobody else has a turn, and to merge,
-#: publish and answer it, in one turn too, takes about half as long again.
+#: The longest time for decisions in one batch. They block the loop; so does the end of the batch, for half as long.
 JUDGE_MS = 25
 
-#: Shows within so many milliseconds that this server still leads, by a proof that begins after the call.
+#: Proves within this many milliseconds that this server still leads, by a new proof.
 ProveNow = Callable[[int], Awaitable[None]]
 
 
 class DraftBatch(Generic[S]):
-    """A draft, the commands that it was made of, and what each will be answered."""
+    """A draft, its commands, and their answers."""
 
     def __init__(self, draft: BatchDraft[S]) -> None:
         self.draft = draft
         self.taken: list[QueuedCommand] = []
         self.answers: list[CommandAnswer] = []
         self.sealed = (b"", b"")
-        #: Its append, as a question whether this server still leads.
+        #: The number of its append among the proof requests.
         self.question = 0
         #: The sessions that it ends.
         self.ends: list[int] = []
 
     def tell(self, error: Exception) -> None:
-        """Tell everybody that there is no answer."""
+        """Reject all commands of the batch."""
         for one in self.taken:
             reject(one, error)
 
 
 class GroupCommit(Generic[S]):
-    """The one writer of a term."""
+    """The single writer of a term."""
 
     def __init__(self, term: LeaderTerm[S], prove_now: ProveNow) -> None:
         self._term = term
         self._prove_now = prove_now
-        #: Judging commands together failed: of this many only so many at a time are judged, to find the culprit.
+        #: After a decision failed: the number of suspect commands, and how many of them are decided at a time.
         self._suspects = self._at_a_time = 0
         self._append: AppendTask | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def run(self) -> None:
-        """Commit what waits, batch after batch, until the term is over."""
+        """Commit queued commands, batch after batch, until the term ends."""
         term = self._term
         while not term.is_over:
             await term.lanes.wait()
@@ -80,32 +79,32 @@ class GroupCommit(Generic[S]):
                 await self._commit(now)
             elif now.taken:
                 await self._answer_unchanged(now)
-            # Whoever was answered sends what comes next before another batch is closed.
+            # A sender can react to an answer before another batch is closed.
             await asyncio.sleep(0)
 
     def in_flight(self) -> bytes | None:
-        """The digest of the batch whose end is not known yet."""
+        """Return the digest of the batch in flight."""
         return None if self._append is None else self._append.digest
 
     def is_stuck(self, longer_than: int) -> bool:
-        """Whether the store did not answer plainly, or not for this long: until it does, nothing is proven."""
+        """Whether the store gave no clear outcome, or none for this long: then nothing can be proven."""
         append = self._append
         return append is not None and (bool(append.last_error) or self._term.clock.boot() - append.began > longer_than)
 
     def degraded_reason(self) -> str:
-        """What the store answered to the batch in flight, if that was no plain answer."""
+        """Return the store's last error for the batch in flight; empty: none."""
         return self._append.last_error if self._append is not None else ""
 
     async def quiet(self) -> None:
-        """Return when the batch in flight, if there is one, is answered."""
+        """Return when the batch in flight, if any, is answered."""
         await self._idle.wait()
 
     def is_finished(self) -> bool:
-        """Whether no append is under way any more."""
+        """Whether no append is in flight."""
         return self._append is None or self._append.is_finished()
 
     def _decide(self) -> DraftBatch[S]:
-        """Judge what waits, and seal it. What cannot be judged together is judged in ever smaller parts."""
+        """Decide queued commands and seal the batch. After an error, retry with smaller parts."""
         while True:
             decided = DraftBatch(BatchDraft(self._term.durable.definition, self._term.durable.state))
             try:
@@ -121,12 +120,12 @@ class GroupCommit(Generic[S]):
     def _judge(self, decided: DraftBatch[S], most: int) -> None:
         term, draft, taken = self._term, decided.draft, decided.taken
         at, consider, answered = term.now(), draft.add, decided.answers.append
-        # A packet that comes twice is not judged twice, nor on what came in between: not even within a batch.
+        # A duplicate packet is not decided twice, even within one batch.
         fresh, until = RefusalCache(), term.clock.boot() + JUDGE_MS
         may_be_known, before, waiting = bool(term.refusals), 0, take_batch(term.lanes, BATCH_BYTES)
         one = next(waiting)
         while one is not None:
-            if not one.answer.done():  # otherwise nobody waits any more, and it was never looked at
+            if not one.answer.done():  # otherwise the caller stopped waiting, and the command is skipped
                 envelope = one.envelope
                 taken.append(one)
                 known = (term.refusals.earlier(envelope) or fresh.earlier(envelope)) if may_be_known else None
@@ -141,7 +140,7 @@ class GroupCommit(Generic[S]):
             one = waiting.send(took)
 
     def _judge_apart(self, taken: list[QueuedCommand], error: Exception) -> None:
-        """Judge half at a time what could not be judged together; a single command is set aside."""
+        """Retry with half of the commands after an error; reject a single command."""
         if len(taken) > 1:
             self._suspects, self._at_a_time = len(taken), len(taken) // 2
             self._term.lanes.put_back(taken)
@@ -150,16 +149,16 @@ class GroupCommit(Generic[S]):
         command = type(one.envelope.command).__name__
         self._term.metrics.count("commands_failed", command=command)
         self._term.logger.error("command-failed", error, command=command, actor=one.envelope.actor)
-        reject(one, Failed(f"judging {command} failed: {type(error).__name__}; it was logged"))
+        reject(one, Failed(f"an internal error in {command}: {type(error).__name__}; it was logged"))
 
     async def begin(self, draft: BatchDraft[S]) -> None:
-        """Append the first batch of a term. Raises `SteppedDown` when somebody else was faster."""
+        """Append the first batch of a term. Raise `SteppedDown` if another server was faster."""
         now = DraftBatch(draft)
         now.sealed = draft.seal()
         await self._commit(now)
 
     async def _commit(self, now: DraftBatch[S]) -> None:
-        """Append a sealed batch and see it through. Raises `SteppedDown` when the term is over."""
+        """Append a sealed batch and process its outcome. Raise `SteppedDown` if the term has ended."""
         term, facts = self._term, now.draft.state.info
         raw, digest = now.sealed
         batch = StoredBatch(facts.log_id, facts.seq, digest, raw)
@@ -176,7 +175,7 @@ class GroupCommit(Generic[S]):
             self._idle.set()
 
     def _conclude(self, settled: AppendResult, now: DraftBatch[S], batch: StoredBatch) -> None:
-        """Everything that follows from how an append ended, in one loop turn."""
+        """Process the outcome of an append completely, in one loop turn."""
         term = self._term
         if not isinstance(settled, BatchUnknown):
             self._append = None
@@ -200,10 +199,10 @@ class GroupCommit(Generic[S]):
                 now.tell(ReadOnly(term.space.why()))
             case BatchUnknown(why):
                 now.tell(OutcomeUnknown(f"{why}; retry with the same key"))
-                raise SteppedDown(f"whether batch {batch.seq} landed cannot be told: {why}")
+                raise SteppedDown(f"it is unknown whether batch {batch.seq} is in the log: {why}")
 
     async def _answer_unchanged(self, now: DraftBatch[S]) -> None:
-        """Refusals change nothing, but they are answers: only who leads may give them, on the newest state."""
+        """Answer refusals, which only a proven leader may give, on the newest state."""
         settings = self._term.durable.state.info.settings
         try:
             await self._prove_now(settings.session_lease // 2)
@@ -229,7 +228,7 @@ class GroupCommit(Generic[S]):
 
 
 def _keep(refusals: RefusalCache, state: LedgerState, envelope: Envelope[Any], answer: Refused) -> None:
-    """A number that came too early is not used up, and nobody uses up the numbers of another's session."""
+    """Cache a refusal, unless its number came too early or belongs to another principal's session."""
     if answer.code in (Code.TOO_MANY_IN_FLIGHT, Code.TOO_MANY_KEYS):
         return
     session = state.sessions.get(envelope.session)

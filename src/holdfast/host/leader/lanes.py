@@ -1,14 +1,13 @@
-"""What waits for a leader, in lanes with guaranteed shares of each batch (RULES 11).
+"""Queued commands of a leader, in lanes with guaranteed shares of each batch (RULES 11).
 
     proofs > reports > operators > reconcilers > proposals > reads
 
-Within a batch each lane first gets its share, in the order of importance; what lanes leave over goes to the others in
-the same order. A command may be larger than a share, or than a whole batch: its lane then owes that to the others, and
-comes after them until it is paid. So a flood of proposals cannot hold up the end of a session, and a flood of reports
-cannot stop placement.
+In a batch each lane first gets its share, in the order of importance; unused shares go to the others in the same order.
+If a command exceeds its lane's share, the lane owes the excess and comes after the others until it is paid. So a flood
+of proposals cannot delay the end of a session, and a flood of reports cannot stop placement.
 
-When too much waits, in number or in bytes, what is least important and came last is turned away. Each lane has a little
-room that no other can take: a share of each batch is worth nothing to whoever is not let in.
+When the queue is full, in number or bytes, the last command of the least important lane is rejected. Each lane has a
+small reserve in the queue, without which its share of a batch would be worthless.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from holdfast.core.ledger.commit.rules import CommandLane
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.host.errors import Overloaded
 
-#: Parts of a batch, in percent, that each lane has for itself.
+#: Percentage of a batch that is guaranteed to each lane.
 SHARES = {
     CommandLane.PROOFS: 20,
     CommandLane.REPORTS: 30,
@@ -30,18 +29,18 @@ SHARES = {
     CommandLane.RECONCILERS: 20,
     CommandLane.PROPOSALS: 20,
 }
-#: How many commands may wait in all, and how many of each lane may wait whatever the others do; and how large they may
-#: be together. A command is a mebibyte at most: of the largest two may wait in each lane.
+#: Largest number and size of queued commands, and the reserve of each lane, which fits two commands of the largest
+#: size.
 QUEUED_MAX, QUEUED_BYTES = 10_000, 64 << 20
 RESERVED, RESERVED_BYTES = 100, 2 << 20
 
 
-#: What a command counts for at least, in bytes.
+#: The smallest cost of a command, in bytes.
 COST_MIN = 64
 
 
 class QueuedCommand:
-    """A command, how large it is, and whoever waits for its answer."""
+    """A command, its size, and the future of its answer."""
 
     __slots__ = ("answer", "envelope", "lane", "size_bytes")
 
@@ -55,7 +54,7 @@ class QueuedCommand:
 
 
 class CommandLanes:
-    """The commands that wait for a leader."""
+    """The queued commands of a leader."""
 
     def __init__(self, most: int = QUEUED_MAX, most_bytes: int = QUEUED_BYTES) -> None:
         self._lanes: dict[CommandLane, deque[QueuedCommand]] = {lane: deque() for lane in SHARES}
@@ -64,41 +63,41 @@ class CommandLanes:
         self._waiting = 0
         self._bytes = dict.fromkeys(SHARES, 0)
         self._some = asyncio.Event()
-        #: By how much each lane has passed its share of the batches so far, in bytes.
+        #: The bytes by which each lane has exceeded its share so far.
         self.owed = dict.fromkeys(SHARES, 0)
 
     def __len__(self) -> int:
         return self._waiting
 
     def depth(self, lane: CommandLane) -> int:
-        """How many wait in a lane."""
+        """Return the number of queued commands in a lane."""
         return len(self._lanes[lane])
 
     def size_bytes(self) -> int:
-        """How large all commands are that wait."""
+        """Return the size of all queued commands."""
         return sum(self._bytes.values())
 
     def add(self, waiting: QueuedCommand) -> None:
-        """Let a command wait. When too much does, the last of the least important lane is turned away."""
+        """Queue a command; reject the last one of the least important lane if the queue is full."""
         while (passed := self._passed(waiting)) is not None:
             lowest = max((lane for lane in SHARES if self._has_more_than_its_own(lane)), default=waiting.lane)
             if lowest <= waiting.lane:
                 raise Overloaded(passed)
             turned_away = self._lanes[lowest].pop()
             self._count(turned_away, -1)
-            reject(turned_away, Overloaded("more important commands took its place"))
+            reject(turned_away, Overloaded("commands of a more important lane took its place"))
         self._lanes[waiting.lane].append(waiting)
         self._count(waiting, 1)
         self._some.set()
 
     def _passed(self, waiting: QueuedCommand) -> str | None:
-        """The limit that one more command would pass, in words; None: there is room for it."""
+        """Return the limit that one more command would exceed; None: it fits."""
         lane, size = waiting.lane, waiting.size_bytes
         if self._waiting >= self._most and len(self._lanes[lane]) >= RESERVED:
-            return f"{self._waiting} commands wait already, and no more than {self._most} may"
+            return f"{self._waiting} commands are queued, the limit is {self._most}"
         total = self.size_bytes()
         if total + size > self._most_bytes and self._bytes[lane] + size > RESERVED_BYTES:
-            return f"commands of {total} bytes wait already: with {size} more they pass {self._most_bytes}"
+            return f"{total} bytes of commands are queued, {size} more exceed the limit of {self._most_bytes}"
         return None
 
     def _has_more_than_its_own(self, lane: CommandLane) -> bool:
@@ -109,29 +108,29 @@ class CommandLanes:
         self._bytes[waiting.lane] += sign * waiting.size_bytes
 
     async def wait(self) -> None:
-        """Return when something waits."""
+        """Return when a command is queued."""
         while not self._waiting:
             self._some.clear()
             await self._some.wait()
 
     def queue(self, lane: CommandLane) -> deque[QueuedCommand]:
-        """What waits in a lane, the longest first."""
+        """Return the queue of a lane, the oldest first."""
         return self._lanes[lane]
 
     def pop(self, queue: deque[QueuedCommand]) -> QueuedCommand:
-        """Take the first out of one of the queues."""
+        """Remove the first command of a queue."""
         first = queue.popleft()
         self._count(first, -1)
         return first
 
     def put_back(self, waiting: list[QueuedCommand]) -> None:
-        """Put commands back to the front, in their order."""
+        """Return commands to the front of their queues, in order."""
         for one in reversed(waiting):
             self._lanes[one.lane].appendleft(one)
             self._count(one, 1)
 
     def drain(self) -> list[QueuedCommand]:
-        """Everything that waits, and nothing waits any more."""
+        """Remove and return all queued commands."""
         everything = [one for queue in self._lanes.values() for one in queue]
         for queue in self._lanes.values():
             queue.clear()
@@ -140,10 +139,9 @@ class CommandLanes:
 
 
 def take_batch(lanes: CommandLanes, size_bytes: int) -> Generator[QueuedCommand | None, int, None]:
-    """One batch's worth of commands, then None. Send after each how many bytes of the batch it took.
+    """Yield the commands of one batch, then None. The caller sends after each how many bytes of the batch it took.
 
-    First each lane has its share, then what is left over goes to all in the same order. A refused command costs a
-    little too: deciding that takes time.
+    Each lane first has its share, then all share the rest. A refused command has a cost too: its decision takes time.
     """
     left, owed = size_bytes, lanes.owed
     for lane, share in SHARES.items():
@@ -166,6 +164,6 @@ def take_batch(lanes: CommandLanes, size_bytes: int) -> Generator[QueuedCommand 
 
 
 def reject(waiting: QueuedCommand, error: Exception) -> None:
-    """Tell whoever still waits."""
+    """Reject a command, unless its caller has stopped waiting."""
     if not waiting.answer.done():
         waiting.answer.set_exception(error)

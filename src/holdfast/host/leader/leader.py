@@ -1,4 +1,4 @@
-"""A leader: the term it stands for, the proofs that it still does, and what others ask of it."""
+"""A leader: its term, the proofs of the term, and its operations."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from holdfast.host.ports.store import Head, StoreError, WriteConflict, WriteOk
 
 S = TypeVar("S", bound=LedgerState)
 
-#: A question that the store left open is asked again after this time.
+#: The wait before another proof, after one without a clear outcome.
 RETRY_MS = 20
 
 
 class Leader(Generic[S]):
-    """One term of this server. It ends when `run` raises `SteppedDown`, and is never taken up again."""
+    """One term of this server, until `run` raises `SteppedDown`."""
 
     def __init__(self, term: LeaderTerm[S]) -> None:
         self.term = term
         self._loop = asyncio.get_running_loop()
         self._commits = GroupCommit(term, self.prove_now)
         self._proving: asyncio.Task[None] | None = None
-        #: Why this server must stop, once somebody has found out.
+        #: Why this server must stop, once that is known.
         self._stopped_by: asyncio.Future[Stopped] = self._loop.create_future()
 
     async def submit(self, envelope: Envelope[Any]) -> CommandAnswer:
-        """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
+        """Return the answer to a command, once it is durable, or raise `Unavailable`."""
         term = self.term
         rule = term.durable.definition.rules.get(type(envelope.command))
         if rule is None:
@@ -56,12 +56,12 @@ class Leader(Generic[S]):
         return await answer
 
     def dry_run(self, envelopes: Sequence[Envelope[Any]]) -> DryRunResult[S]:
-        """What commands would be answered now, and what would be then; nothing of it happens."""
+        """Return the answers that commands would get now, and the resulting state."""
         self.term.must_be_proven()
         return dry_run(self.term, envelopes)
 
     def renew(self, actor: str, session: int) -> SessionRenewal | Refused:
-        """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
+        """Renew a session; its lease counts from when the heartbeat was sent."""
         term = self.term
         term.must_be_proven()
         state = term.durable.state
@@ -75,7 +75,7 @@ class Leader(Generic[S]):
         )
 
     async def record(self, digest: RecordDigest) -> None:
-        """Put a digest of the state into the log. A refusal is no harm: the next one is recorded."""
+        """Record a state digest in the log. A refusal does no harm."""
         answer: asyncio.Future[CommandAnswer] = self._loop.create_future()
         try:
             self.term.lanes.add(QueuedCommand(Envelope("ledger", digest, self.term.now()), CommandLane.PROOFS, answer))
@@ -84,30 +84,30 @@ class Leader(Generic[S]):
             self.term.logger.warning("digest-not-recorded", seq=digest.seq, why=error)
 
     def degraded_reason(self) -> str:
-        """What keeps this leader from taking commands; empty when nothing does."""
+        """Return why this leader does not accept commands; empty if it does."""
         return self._commits.degraded_reason() or self.term.last_error or self.term.space.why()
 
     async def start_term(self, commands: list[Any]) -> None:
-        """Begin the term with these commands of the ledger itself. `SteppedDown` when somebody else was faster."""
+        """Start the term with these commands. Raise `SteppedDown` if another server was faster."""
         draft = BatchDraft(self.term.durable.definition, self.term.durable.state)
         at = self.term.now()
         for command in commands:
             answer = draft.add(Envelope("ledger", command, at), at)
             if not isinstance(answer, Committed):
-                raise SteppedDown(f"cannot stand: {answer}")
+                raise SteppedDown(f"cannot lead: {answer}")
         await self._commits.begin(draft)
         if self.term.proof.age() is None:
-            raise SteppedDown(f"cannot stand: {self.term.space.why()}")
+            raise SteppedDown(f"cannot lead: {self.term.space.why()}")
         self.term.sessions.restart_observation("new-term")
 
     def stop(self, why: Stopped) -> None:
-        """Somebody has found that this server must not go on: nothing more is judged, and `run` raises this."""
+        """Decide nothing more, and raise this error from `run`."""
         self.term.is_over = True
         if not self._stopped_by.done():
             self._stopped_by.set_result(why)
 
     async def run(self) -> None:
-        """Lead until the term is over."""
+        """Lead until the term ends."""
         tasks = (
             asyncio.create_task(self._keep_proven(), name="proofs"),
             asyncio.create_task(self._commits.run(), name="commits"),
@@ -126,10 +126,10 @@ class Leader(Generic[S]):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             for waiting in self.term.lanes.drain():
-                reject(waiting, NotLeading("this server stepped down before it looked at the command"))
+                reject(waiting, NotLeading("this server stepped down before it decided the command"))
 
     def is_finished(self) -> bool:
-        """Whether no append of this term is under way any more: only then may anything else be appended."""
+        """Whether no append of this term is in flight."""
         return self._commits.is_finished()
 
     # Proofs
@@ -143,7 +143,7 @@ class Leader(Generic[S]):
                 await self.prove()
             age = term.proof.age() or 0
             if age > settings.session_lease:
-                raise SteppedDown(f"nothing was proven for {age} ms: {term.last_error or term.store.name}")
+                raise SteppedDown(f"no proof for {age} ms: {term.last_error or term.store.name}")
             if not term.proof.is_fresh(settings):
                 stalled = True
                 continue
@@ -153,14 +153,14 @@ class Leader(Generic[S]):
             await self._end_silent_sessions()
 
     async def prove(self) -> None:
-        """Ask the store whether this term still stands; askers at the same time share one question."""
+        """Prove the term at the store; concurrent callers share one proof."""
         if self._proving is None or self._proving.done():
             self._proving = asyncio.create_task(self._ask_store(), name="proof")
             self._proving.add_done_callback(_seen)
         await asyncio.shield(self._proving)
 
     async def prove_now(self, timeout_ms: int) -> None:
-        """Return when a proof stands that began after this call. `NotProven` when none comes in time."""
+        """Return after a proof that started after this call, or raise `NotProven`."""
         term = self.term
         asked = term.proof.questions
         try:
@@ -173,7 +173,7 @@ class Leader(Generic[S]):
             raise NotProven(f"no proof within {timeout_ms} ms: {term.last_error or term.store.name}") from None
 
     async def _next_proof(self) -> None:
-        """Return when something was proven, or when it is time to ask again."""
+        """Return after the next proof, or when it is time for another attempt."""
         try:
             async with asyncio.timeout(RETRY_MS / 1000):
                 await self.term.proof.wait_next()
@@ -200,7 +200,7 @@ class Leader(Generic[S]):
             raise term.depose(ours, head)
 
     async def _look(self, ours: Head) -> Head:
-        """The head, read or touched after now."""
+        """Return the head, read or touched after this call."""
         if not self.term.store.shared:
             return await self.term.store.head()
         match await self.term.store.touch(ours):
@@ -212,7 +212,7 @@ class Leader(Generic[S]):
     # Sessions
 
     async def _end_silent_sessions(self) -> None:
-        """Judge after the heartbeats that have arrived were read: one more turn of the loop."""
+        """End expired sessions, after heartbeats that have arrived are processed."""
         await asyncio.sleep(0)
         term = self.term
         for session in term.sessions.expired(term.durable.state):
@@ -225,7 +225,7 @@ class Leader(Generic[S]):
 
         def look(done: asyncio.Future[CommandAnswer]) -> None:
             error = None if done.cancelled() else done.exception()
-            # An end whose outcome is unknown may be in the log: then the session is never renewed again.
+            # An end with an unknown outcome may be in the log: the session is never renewed again.
             if not isinstance(error, OutcomeUnknown) and (error or done.cancelled() or type(done.result()) is Refused):
                 term.sessions.end_failed(session)
 
@@ -237,6 +237,6 @@ class Leader(Generic[S]):
 
 
 def _seen(task: asyncio.Task[None]) -> None:
-    """Whoever asked may be gone by now: the next question finds the same."""
+    """Retrieve the error if no caller waits any more."""
     if not task.cancelled():
         task.exception()

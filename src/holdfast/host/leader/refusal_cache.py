@@ -1,11 +1,11 @@
-"""What this leader refused lately, so that a packet that comes twice is not judged twice.
+"""Recent refusals of this leader, so that a duplicate packet is not decided twice.
 
-A scheduler whose proposal was refused makes another plan. If the network then delivers the first one again, and it
-would now be accepted, two plans would hold. Refusals are not in the log: a leader remembers its own, within the window
-that sessions have; after a change of leader a repeat is judged anew, and the contract says so (RULES 12).
+A scheduler replaces a refused proposal by another. If a duplicate of the first were accepted then, both would be in
+force. Refusals are not in the log: a leader caches its own, within the dedup window of sessions. After a change of
+leader a duplicate is decided again, as the contract states (RULES 12).
 
-A refusal is bound to the body of the command, for machines as for people. A refused number is not used up: a session
-that was refused more often in a row than its window is wide begins again after its mark, with other commands.
+A refusal is bound to the body of the command, for all principals. A refused number is not used up: a session may use it
+again for another command.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.commit.dedup import WINDOW
 from holdfast.core.ledger.envelope import Envelope
 
-#: How many refused keys of people are remembered, and of how many sessions.
+#: Largest number of cached idempotency keys, and of sessions.
 KEYS_MAX = 10_000
 SESSIONS_MAX = 10_000
-#: Of how many commands that were sent under one number or key, one after another.
+#: Largest number of command bodies cached under one number or key.
 BODIES_MAX = 8
 
 Bodies = dict[bytes, Refused]
@@ -45,11 +45,11 @@ class RefusalCache:
         self._of_people: OrderedDict[tuple[str, str], Bodies] = OrderedDict()
 
     def __bool__(self) -> bool:
-        """Whether any is remembered."""
+        """Whether any refusal is cached."""
         return bool(self._of_session or self._of_people)
 
     def earlier(self, envelope: Envelope[Any]) -> Refused | None:
-        """The refusal that this command was given before, if it is remembered. Only its sender is told."""
+        """Return the cached refusal of this command, only to its sender."""
         bodies: Bodies | None = None
         if envelope.session:
             ring = self._of_session.get(envelope.session)
@@ -60,7 +60,7 @@ class RefusalCache:
         return None if bodies is None else bodies.get(body_digest(envelope))
 
     def remember(self, envelope: Envelope[Any], refused: Refused) -> None:
-        """Keep a refusal that has been answered."""
+        """Cache a refusal that has been answered."""
         if envelope.session:
             ring = self._of_session.setdefault(envelope.session, SessionRefusals(envelope.actor))
             _keep(ring.numbers.setdefault(envelope.sequence, {}), envelope, refused)
@@ -78,6 +78,6 @@ def _keep(bodies: Bodies, envelope: Envelope[Any], refused: Refused) -> None:
 
 
 def _bound(kept: OrderedDict[Any, Any], most: int) -> None:
-    """Drop what was first kept longest ago."""
+    """Drop the entry that was added first."""
     if len(kept) > most:
         kept.popitem(last=False)

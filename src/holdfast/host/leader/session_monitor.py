@@ -1,9 +1,8 @@
-"""Sessions as a leader keeps them: renewed in memory, ended in the log (RULES 3, 5).
+"""Sessions of a leader: renewed in memory, ended in the log (RULES 3, 5).
 
-A session that was not heard of for a lease, drift and a margin is ended by a command like any other. Nothing is judged
-before the leader has itself watched for that long without interruption: a leader that was paused, that could not reach
-its store, or whose clock was set, begins to watch anew. My own absence is not your death. When many fall silent at once
-the fault is likely nearer than they are, and a second period is waited for.
+A session without renewal for a lease, plus drift and a margin, is ended by a command, but only after the leader has
+observed for that long without interruption. A pause, an unreachable store or a clock that was set restarts the
+observation. If many sessions expire at once, the fault is probably near the leader, and it waits for a second period.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from holdfast.core.model.values.settings import Settings, with_drift
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.telemetry import Logger, Metrics
 
-#: Added to a lease before it is judged: what a heartbeat may spend on its way.
+#: Added to a lease for the delay of a heartbeat.
 MARGIN_MS = 500
-#: The part of all sessions, in percent, whose silence in one period is doubted once.
+#: If more than this percentage of sessions would expire in one period, the leader waits one more.
 MASS_PERCENT = 20
-#: Fewer than this are never a mass.
+#: Fewer than this never count as many.
 MASS_MIN = 3
 
 
 class SessionMonitor:
-    """Who was heard of, and when, by this leader's even clock."""
+    """When each session was last renewed, by this leader's boot clock."""
 
     def __init__(self, clock: Clock, metrics: Metrics, logger: Logger) -> None:
         self._clock = clock
@@ -31,36 +30,36 @@ class SessionMonitor:
         self._logger = logger
         self._heard: dict[int, int] = {}
         self._ending: set[int] = set()
-        #: When each session of the last period was judged: they count as silent with those that follow.
+        #: When each session of the last period expired; they still count as silent.
         self._judged: dict[int, int] = {}
         self._since = self._looked = clock.boot()
         self._doubted = False
-        #: The batch after which it was last noticed who is there: only a batch opens a session, or ends one.
+        #: The last batch that updated the sessions: only a batch opens or ends one.
         self._noticed = -1
 
     def restart_observation(self, why: str) -> None:
-        """Watch anew: nobody is judged by a silence that began before now."""
+        """Restart the observation: a silence that began earlier expires no session."""
         self._since = self._looked = self._clock.boot()
         self._doubted = False
         self._metrics.count("observation_restarts", why=why)
         self._logger.info("observing-anew", why=why)
 
     def renewed(self, session: int) -> bool:
-        """A sign of life; False when the end of this session is queued: it is never renewed again."""
+        """Record a renewal; False if the end of this session is queued."""
         if session in self._ending:
             return False
         self._heard[session] = self._clock.boot()
         return True
 
     def quiet_ms(self, session: int) -> int | None:
-        """How long ago this session was heard of; None: it is not watched by this leader."""
+        """Return the milliseconds since this session's last renewal; None: not observed."""
         at = self._heard.get(session)
         return None if at is None else self._clock.boot() - at
 
     def expired(self, state: LedgerState) -> list[int]:
-        """The sessions to be ended now, oldest first; from here on they are never renewed.
+        """Return the sessions to end now, oldest first; they are never renewed again.
 
-        To be asked at each proof. Whoever asks late was itself away, and begins to watch anew.
+        Called at each proof. A late call means that the leader was absent: the observation restarts.
         """
         now, settings = self._clock.boot(), state.info.settings
         late, self._looked = now - self._looked - settings.proof_interval, now
@@ -82,23 +81,23 @@ class SessionMonitor:
         return silent
 
     def end_in(self, draft: LedgerState) -> list[int]:
-        """The sessions that a draft ends, for whatever reason; from here on they are never renewed.
+        """Return the sessions that a draft ends; they are never renewed again.
 
-        Their fences are counted from when that was decided, and the store may take its time.
+        Their fences count from this decision, however long the store takes.
         """
         sessions = draft.sessions
-        assert isinstance(sessions, OverlayTable), "what is durable ends nothing any more"
+        assert isinstance(sessions, OverlayTable), "a durable state has no pending ends"
         ended = [uid for uid in sessions.changed_keys() if uid not in sessions]
         self._ending.update(ended)
         return ended
 
     def end_failed(self, session: int) -> None:
-        """The end of this session was not logged after all: it may be renewed and judged again."""
+        """The end was not logged: the session may be renewed and expire again."""
         self._ending.discard(session)
         self._judged.pop(session, None)
 
     def _notice(self, state: LedgerState, now: int) -> None:
-        """A session is watched from when it is first seen: one that was just opened has had no time to be silent."""
+        """Update the observed sessions. A new one counts from now."""
         if state.info.seq == self._noticed:
             return
         self._noticed = state.info.seq
@@ -110,8 +109,11 @@ class SessionMonitor:
         return [uid for uid, at in self._heard.items() if now - at >= duration and uid not in self._ending]
 
     def _is_mass(self, patience: int, now: int) -> bool:
-        """Heartbeats are spread over time, and so is the silence after a cut: whoever missed two of them, and whoever
-        was judged in the last period, is counted with those who are due."""
+        """Whether many sessions are silent at once.
+
+        Heartbeats are spread over time, so sessions with two missed heartbeats and those that expired in the last
+        period count too.
+        """
         quiet = self._judged.keys() | set(self._quiet_for(patience // 2, now))
         known = self._judged.keys() | self._heard.keys()
         return len(quiet) >= MASS_MIN and len(quiet) * 100 > len(known) * MASS_PERCENT

@@ -1,4 +1,4 @@
-"""Everything that lives as long as one term of one leader, and is dropped with it."""
+"""The volatile state of one term of one leader."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from holdfast.host.storage.space import SpaceMonitor
 
 S = TypeVar("S", bound=LedgerState)
 
-#: Told of every refusal that is answered.
+#: Called with every refusal that is answered.
 OnDenied = Callable[[Envelope[Any], Refused], None]
 
 
 class SteppedDown(Exception):
-    """This server leads no more. `deposed`: another one does."""
+    """This server no longer leads. With `deposed`, another one does."""
 
     def __init__(self, why: str, *, deposed: bool = False) -> None:
         super().__init__(why)
@@ -35,7 +35,7 @@ class SteppedDown(Exception):
 
 
 class LeaderTerm(Generic[S]):
-    """What a leader knows beside the log: who waits, who was heard of, how much its word is worth."""
+    """A leader's queued commands, renewed sessions, proofs and time."""
 
     def __init__(
         self, durable: DurableState[S], store: Store, clock: Clock, metrics: Metrics, logger: Logger, denied: OnDenied
@@ -53,11 +53,11 @@ class LeaderTerm(Generic[S]):
         self.refusals = RefusalCache()
         self.denied = denied
         self.is_over = False
-        #: What the store said last when it did not answer plainly.
+        #: The store's last error during a proof; empty after a success.
         self.last_error = ""
 
     def now(self) -> int:
-        """Ledger time, never before the last stamp in the log."""
+        """Return ledger time, never before the last stamp in the log."""
         steps = self.time.steps
         at = self.time.now()
         if self.time.steps != steps:
@@ -65,18 +65,18 @@ class LeaderTerm(Generic[S]):
         return max(at, self.durable.state.info.at)
 
     def must_be_leading(self) -> None:
-        """Raise when the term is over."""
+        """Raise if the term has ended."""
         if self.is_over:
             raise NotLeading("this server has stepped down")
 
     def must_be_proven(self) -> None:
-        """Raise unless this server can show that it leads."""
+        """Raise unless this server can prove that it leads."""
         self.must_be_leading()
         if not self.proof.is_fresh(self.durable.state.info.settings):
             why = f": {self.last_error}" if self.last_error else ""
             raise NotProven(f"the last proof of this term is {self.proof.age()} ms old{why}")
 
     def depose(self, ours: Head, head: Head) -> SteppedDown:
-        """The store's head is not ours: somebody else leads. Raises when that cannot be all."""
+        """Return the end of this term: another server moved the head. Raise if the store went backwards."""
         check_forward(self.store.name, ours, head)
         return SteppedDown(f"another server leads: the head is at {head.seq}, not at {ours.seq}", deposed=True)

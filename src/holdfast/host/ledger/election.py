@@ -1,8 +1,8 @@
-"""When a follower stands (RULES 5).
+"""When a follower becomes a candidate (RULES 5).
 
-It stands when it saw no sign of a leader for six proof intervals and could itself read the head in that time: a server
-that is cut off from the store does not stand. The wait doubles with each term of the last ten minutes that ended before
-it had proven itself for a lease, so that two servers that depose one another soon leave room for one.
+It does after six proof intervals without a leader's heartbeat, if it could read the head in that time: a server without
+the store is no candidate. The wait doubles with each term of the last ten minutes that was not proven for a lease, so
+that servers stop deposing each other.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ REMEMBERED_MS = 600_000
 
 
 class Election:
-    """What one server has seen of leaders, by its own even clock. `alone`: no other server can open the store."""
+    """One server's observations of leaders, by its boot clock; it may be the store's only server."""
 
     def __init__(self, clock: Clock, *, alone: bool) -> None:
         self._clock = clock
         self._alone = alone
         self._head = Head()
-        #: Since when there was no sign of a leader, and when the newest reading that showed none began. What happened
-        #: after that is not known, however late it is: whoever was paused holds an old answer.
+        #: When the last heartbeat was seen, and when the newest read without one began. Its end does not count: after a
+        #: pause the result is old.
         self._since = self._silent_until = clock.boot()
         self._term = 0
         self._began = self._since
@@ -35,7 +35,7 @@ class Election:
         self._deposed = False
 
     def saw(self, head: Head, term: int, settings: Settings, began: int) -> None:
-        """The head was read, by a call that began then, and this is the newest term in the log up to it."""
+        """Record a read of the head that began at `began`, and the newest term in the log up to it."""
         now = self._clock.boot()
         self._silent_until = began
         if term != self._term:
@@ -44,7 +44,7 @@ class Election:
             self._head, self._since, self._sign = head, now, now
 
     def led(self, term: int, proven_for: int, settings: Settings) -> None:
-        """This server led this term until now; so much time lay between its first proof and its last."""
+        """Record that this server led this term until now, and the time between its first and its last proof."""
         now = self._clock.boot()
         self._next(term, settings.session_lease, now)
         self._began = now - proven_for
@@ -55,19 +55,19 @@ class Election:
         self._term, self._began, self._sign = term, now, now
 
     def stepped_down(self, *, deposed: bool) -> None:
-        """This server no longer leads; `deposed`: somebody else does."""
+        """Record that this server no longer leads; `deposed`: another one does."""
         self._deposed = self._deposed or deposed
         self._since = self._clock.boot()
 
     def wait(self, settings: Settings) -> int:
-        """How long without a sign before this server stands."""
+        """Return how long without a heartbeat makes this server a candidate."""
         now = self._clock.boot()
         while self._short and now - self._short[0] > REMEMBERED_MS:
             self._short.popleft()
         return min(MISSED_PROOFS * settings.proof_interval << min(len(self._short), 16), WAIT_MAX_MS)
 
     def is_due(self, settings: Settings) -> bool:
-        """Whether it is this server's turn to try."""
+        """Whether this server should be a candidate now."""
         if self._alone and not self._deposed:
             return True
         return self._silent_until - self._since >= self.wait(settings)

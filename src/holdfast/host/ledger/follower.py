@@ -1,4 +1,4 @@
-"""A follower: reads the log as it grows, folds it, and notices when nobody leads."""
+"""A follower: folds the log as it grows, and detects the absence of a leader."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from holdfast.host.storage.load import FOLD_AT_ONCE, READ_BYTES, read_batch
 
 S = TypeVar("S", bound=LedgerState)
 
-#: How long one reading of batches may take before it is tried again.
+#: Timeout of one read of batches.
 READ_WITHIN_MS = 10_000
 
 
 class LeftBehind(Exception):
-    """The log was trimmed past this state: it must be loaded anew, from a snapshot."""
+    """The log was trimmed past this state: it must be loaded from a snapshot."""
 
 
 class Follower(Generic[S]):
@@ -33,14 +33,14 @@ class Follower(Generic[S]):
         self._clock = clock
         self._metrics = metrics
         self._terms = terms
-        #: The head up to which this state was brought, and the newest that was read.
+        #: The head that this state has reached, and the newest head that was read.
         self._seen = self._read = Head()
-        #: When a reading of the head that this state has reached began, by the even clock.
+        #: When the read of the reached head began, by the boot clock.
         self.caught_up: int | None = None
         self.last_error = ""
 
     async def run(self, may_stand: Callable[[], bool]) -> None:
-        """Follow until it is this server's turn to stand, and it may."""
+        """Follow until this server should be a candidate and may be one."""
         while True:
             await self._look()
             if may_stand() and not self.last_error and self._terms.is_due(self._durable.state.info.settings):
@@ -79,7 +79,7 @@ class Follower(Generic[S]):
             except LogTrimmed as error:
                 raise LeftBehind(str(error)) from error
             if not batches:
-                raise StoreError(f"{self._store.name}: batch {after + 1} lies below its head and cannot be read")
+                raise StoreError(f"{self._store.name}: batch {after + 1} is below its head and cannot be read")
             for number, stored in enumerate(batches):
                 durable.apply(read_batch(durable.definition, durable.state, stored, self._store.name), len(stored.raw))
                 if number % FOLD_AT_ONCE == 0:

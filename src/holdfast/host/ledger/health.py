@@ -1,4 +1,4 @@
-"""Whether a server takes commands, as a condition people and probes can read."""
+"""Whether a server accepts commands, as a condition for operators and probes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILLS = {
 
 
 def writable(ledger: Ledger[Any]) -> Condition:
-    """`Writable`: true on a leader whose store takes what it is given; otherwise why not, and what to do."""
+    """Return the `Writable` condition: true on a leader whose store accepts writes; otherwise why not."""
     if ledger.role is Role.STOPPED:
         return _condition(ConditionStatus.FALSE, ConditionReason.STOPPED, ledger.degraded_reason())
     leader = ledger.leader
@@ -30,7 +30,7 @@ def writable(ledger: Ledger[Any]) -> Condition:
         return _condition(
             ConditionStatus.UNKNOWN,
             ConditionReason.STORE_SILENT,
-            ledger.degraded_reason() or "nothing was proven lately",
+            ledger.degraded_reason() or "no recent proof of leadership",
         )
     if room.fill is SpaceLevel.FULL:
         return _condition(ConditionStatus.FALSE, ConditionReason.STORE_FULL, room.why())

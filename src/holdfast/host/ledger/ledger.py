@@ -1,12 +1,11 @@
-"""A ledger as a server runs it: load, follow, stand, lead, step down, follow again.
+"""A ledger as a server runs it: load, follow, be a candidate, lead, step down, follow again.
 
-    loading --> following --(nobody leads, and the head can be read)--> standing --> leading
+    loading --> following --(no leader, and the head can be read)--> standing --> leading
                     ^                                                                   |
                     +--------------- deposed, not proven, store does not answer --------+
-    stopped: the store went backwards, the log cannot be read, the state differs: somebody has to look
+    stopped: the store went backwards, the log cannot be read, or the state differs: an operator has to act
 
-None of this is needed for safety: whoever appends to another head than the store's is told so. What it keeps is order:
-one server tries at a time, and each says what it is.
+Safety does not depend on this, since an append to an old head conflicts. It provides order: one server tries at a time.
 
 Size: what a server can be asked, and the one life in which it answers.
 """
@@ -52,13 +51,13 @@ from holdfast.host.watch.subscription import Subscription
 
 S = TypeVar("S", bound=LedgerState)
 
-#: How long a read waits for what it asks for, unless it says otherwise.
+#: Default timeout of a read.
 READ_WITHIN_MS = 5_000
 RETRY_MS = 500
 
 
 class Role(StrEnum):
-    """What a server is to its ledger."""
+    """The role of a server in its ledger."""
 
     LOADING = "loading"
     FOLLOWING = "following"
@@ -68,7 +67,7 @@ class Role(StrEnum):
 
 
 class ServerIdentity(Struct, frozen=True):
-    """This server's name, and the log that it may start where there is none."""
+    """This server's name, and the log that it may start if there is none."""
 
     server: str
     start: StartLog | None = None
@@ -76,7 +75,7 @@ class ServerIdentity(Struct, frozen=True):
 
 
 class Ledger(Generic[S]):
-    """One server's part in one ledger. `run` it; ask it anything at any time."""
+    """One server's part in one ledger. Operations may be called at any time."""
 
     def __init__(
         self,
@@ -96,7 +95,7 @@ class Ledger(Generic[S]):
         self.durable: DurableState[S] = DurableState(definition, definition.empty())
         self._role, self._turned = Role.LOADING, asyncio.Event()
         self.durable.listeners.append(lambda _batch: self._turned.set())
-        #: Work done beside a leader for as long as it leads, by name: controllers, for one.
+        #: Work that runs while this server leads, by name, such as controllers.
         self.leader_tasks: dict[str, Callable[[Leader[S]], Coroutine[Any, Any, None]]] = {}
         self._last_error, self._last_error_of = "", 0
         self.hub = WatchHub(definition, store, self.durable.token(), self.metrics)
@@ -108,12 +107,12 @@ class Ledger(Generic[S]):
         self._follower = Follower(self.durable, store, clock, self.metrics, self._terms)
         self._reads = ReadService(self.durable, store, clock, self._follower)
         self.leader: Leader[S] | None = None
-        #: The leader of the last term, whose append may still be under way: nothing is appended before that has ended.
+        #: The last term's leader. Nothing is appended before its append has ended.
         self._last: Leader[S] | None = None
 
     @property
     def role(self) -> Role:
-        """What this server is to its ledger now."""
+        """The server's present role."""
         return self._role
 
     @role.setter
@@ -121,49 +120,49 @@ class Ledger(Generic[S]):
         self._role = role
         self._turned.set()
 
-    # What others ask of it
+    # Operations
 
     async def begun(self, *roles: Role) -> None:
-        """Return when this server is one of these to a log that has begun."""
+        """Return when this server has one of these roles and the log has begun."""
         while self.role not in roles or not self.durable.state.info.log_id:
             self._turned.clear()
             await self._turned.wait()
 
     def submit(self, envelope: Envelope[Any]) -> Coroutine[Any, Any, CommandAnswer]:
-        """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
+        """Return the answer to a command, once it is durable, or raise `Unavailable`."""
         return self._leading().submit(envelope)
 
     def dry_run(self, *envelopes: Envelope[Any]) -> DryRunResult[S]:
-        """What commands would be answered now, and the state as it would be then; nothing of it happens."""
+        """Return the answers that commands would get now, and the resulting state."""
         return self._leading().dry_run(envelopes)
 
     def leading_server(self) -> str:
-        """The name of the server that leads, by the newest term that this one has seen; empty when it cannot tell."""
+        """Return the server that leads, by the newest term seen here; empty if unknown."""
         if self.leader is not None:
             return self.identity.server
         return self.durable.leader if self.durable.leader != self.identity.server else ""
 
     def renew(self, actor: str, session: int) -> SessionRenewal | Refused:
-        """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
+        """Renew a session; its lease counts from when the heartbeat was sent."""
         return self._leading().renew(actor, session)
 
     async def read(
         self, level: ReadLevel = ReadLevel.ANY, token: RevisionToken | None = None, timeout_ms: int = READ_WITHIN_MS
     ) -> ReadResult[S]:
-        """The durable state, as fresh as asked for."""
+        """Return the durable state, at the requested read level."""
         self._must_serve()
         await self._reads.read(self.leader, level, token, timeout_ms)
         self._must_serve()
         return self._reads.view(self.leader)
 
     def age(self) -> int | None:
-        """How many milliseconds ago the durable state was proven to be the newest; None: never."""
+        """Return the milliseconds since the state was proven to be the newest; None: never."""
         return self._reads.age(self.leader)
 
     async def watch(
         self, interest: WatchFilter, since: RevisionToken | None = None, timeout_ms: int = READ_WITHIN_MS
     ) -> Subscription:
-        """What is of interest after `since`, or from now on. `ListAgain` when the log no longer tells."""
+        """Return matching changes after `since`, or from now on, or raise `ListAgain`."""
         self._must_serve()
         if self.role is Role.LOADING:
             raise NotReached(f"{self.identity.server} is loading its state")
@@ -176,10 +175,10 @@ class Ledger(Generic[S]):
             raise Halted(f"{self.identity.server} has stopped: {self._last_error}")
 
     def degraded_reason(self) -> str:
-        """What keeps this server from doing what it should; empty when all is well."""
+        """Return why this server is degraded; empty if it is not."""
         if self.leader is not None:
             return self.leader.degraded_reason()
-        # What ended this server's own term is over when another one leads.
+        # The error that ended this server's own term is obsolete once another one leads.
         own = self._last_error if self.durable.state.info.term == self._last_error_of else ""
         return self._follower.last_error or own
 
@@ -188,10 +187,10 @@ class Ledger(Generic[S]):
             raise NotLeading(f"{self.identity.server} is {self.role.value}")
         return self.leader
 
-    # Its life
+    # Roles
 
     async def run(self) -> None:
-        """Serve until cancelled. `Stopped` or `UpgradeNeeded` when somebody has to look."""
+        """Serve until cancelled. Raise `Stopped` or `UpgradeNeeded` if an operator has to act."""
         try:
             await self._load()
             while True:
@@ -238,7 +237,7 @@ class Ledger(Generic[S]):
         await self._run(self._follower.run(self._may_start_term), {"digests": self._digests.watch})
 
     def _may_start_term(self) -> bool:
-        """Whether there is a log to lead or to start, and nothing of an earlier term is under way any more."""
+        """Whether there is a log to lead or start, and no append of an earlier term."""
         has_log = self.durable.state.info.seq > 0 or self.identity.start is not None
         return self.identity.may_lead and has_log and (self._last is None or self._last.is_finished())
 
@@ -268,7 +267,7 @@ class Ledger(Generic[S]):
             self._terms.stepped_down(deposed=deposed)
 
     def _opening(self) -> list[Any]:
-        """What a term begins with. Where no other server can open the store, none is left behind by a higher level."""
+        """Return the first commands of a term. They raise the level only if no other server can open the store."""
         facts, level = self.durable.state.info, self.durable.definition.level
         first = [self.identity.start] if facts.seq == 0 and self.identity.start is not None else []
         is_behind = facts.seq > 0 and facts.level < level and not self.store.shared

@@ -1,10 +1,10 @@
-"""Reads name their level, and every answer says where it is from and how long ago that was proven (RULES 10).
+"""Read levels. Every answer states its position, and how long ago that was proven to be the head (RULES 10).
 
-    any        what this server has
-    at-least   what this server has, once it has reached a token: read your own writes
-    linear     at least everything that was acknowledged anywhere before the question
+    any        the state of this server
+    at-least   the state of this server, once it has reached a revision token: read your own writes
+    linear     at least everything that was acknowledged anywhere before the request
 
-A view is of durable state. It moves on with the next batch: whoever keeps it across an `await` takes a fork.
+A view is of durable state and changes with the next batch: to keep it across an `await`, take a fork.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReadLevel(StrEnum):
 
 
 class ReadResult(Struct, Generic[S], frozen=True):
-    """A state, its place in the log, and how many milliseconds ago that was proven to be the head; None: never."""
+    """A state, its position, and the milliseconds since that was proven to be the head; None: never."""
 
     state: S
     token: RevisionToken
@@ -56,7 +56,7 @@ class ReadService(Generic[S]):
     async def read(
         self, leader: Leader[S] | None, level: ReadLevel, token: RevisionToken | None, timeout_ms: int
     ) -> None:
-        """Return when the durable state is as fresh as asked for. `Unavailable` or `ListAgain` when it cannot be."""
+        """Return when the durable state has the read level. Raise `Unavailable` or `ListAgain` if it cannot."""
         if token is not None:
             await self.reach(token, timeout_ms)
         if level is not ReadLevel.LINEAR:
@@ -70,7 +70,7 @@ class ReadService(Generic[S]):
             raise NotLeading(str(error)) from error
 
     async def reach(self, token: RevisionToken, timeout_ms: int) -> None:
-        """Return when the token's batch is part of the state. `ListAgain` when it never will be."""
+        """Return when the state contains the token's batch. Raise `ListAgain` if it never will."""
         self._durable.must_be_of_this_log(token)
         await self._durable.wait_for(token.seq, timeout_ms)
         try:
@@ -79,7 +79,7 @@ class ReadService(Generic[S]):
         except LogTrimmed as error:
             raise Gone(f"the log no longer reaches back to {show_token(token)}: list again") from error
         except (StoreError, TimeoutError) as error:
-            raise NotReached(f"{show_token(token)} cannot be looked up: {self._told(error)}") from error
+            raise NotReached(f"{show_token(token)} cannot be verified: {self._told(error)}") from error
 
     async def _reach_head(self, timeout_ms: int) -> None:
         try:
@@ -93,11 +93,11 @@ class ReadService(Generic[S]):
         return str(error) or f"{self._store.name} does not answer"
 
     def view(self, leader: Leader[S] | None) -> ReadResult[S]:
-        """The durable state as it is now."""
+        """Return the durable state as it is now."""
         return ReadResult(self._durable.state, self._durable.token(), self.age(leader))
 
     def age(self, leader: Leader[S] | None) -> int | None:
-        """How many milliseconds ago the durable state was proven to be the head; None: never."""
+        """Return the milliseconds since the state was proven to be the head; None: never."""
         if leader is not None:
             return leader.term.proof.age()
         seen = self._follower.caught_up

@@ -1,10 +1,10 @@
-"""Who is a server of this ledger: what servers announced in the store, put into the log by whoever leads.
+"""Admission of servers: their announcements in the store, recorded in the log by the leader.
 
     another server ──announce──▶ store ──every two seconds──▶ AdmitServer ──▶ log ──▶ every server, every region
-    over for long ──▶ ForgetServer
+    long expired ──▶ ForgetServer
 
-What is announced may be anything: others write to the store, too, and a later version may say more. What cannot be read
-or is refused is told in the journal, taken out of the store, and changes nothing; its server announces it again.
+Announcements are not trusted: every server, also of a later version, writes to the store. An unreadable or refused one
+is logged and removed; its server announces it again.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from holdfast.host.runtime.telemetry import Logger
 
 S = TypeVar("S", bound=LedgerState)
 
-#: Who writes down what servers announced.
+#: The principal that records announced servers.
 ACTOR = "controller/servers"
-#: How often the leader looks whether somebody has announced something; its own server wakes it.
+#: The interval of checks for announcements; its own server's wake the leader.
 POLL_MS = 2_000
-#: The level from which on a log has a place for servers.
+#: The lowest ledger level with a table of servers.
 LEVEL = 2
 
 _read = msgspec.msgpack.Decoder(ServerToken)
 
 
 def announcement(token: ServerToken) -> bytes:
-    """What a server announces of its token."""
+    """Return the announcement of a token."""
     return encode(token)
 
 
 def read_announcement(raw: bytes) -> ServerToken | None:
-    """The token that was announced; None: that is no announcement, whoever wrote it."""
+    """Return the announced token; None: it is unreadable."""
     try:
         return _read.decode(raw) if len(raw) <= ANNOUNCEMENT_BYTES else None
     except (msgspec.MsgspecError, ValueError):
@@ -52,7 +52,7 @@ def read_announcement(raw: bytes) -> ServerToken | None:
 
 
 class ServerAdmission:
-    """Keeps the table of servers. `ledger.beside["servers"] = ServerAdmission(ledger).run`."""
+    """Maintains the table of servers. `ledger.leader_tasks["servers"] = ServerAdmission(ledger).run`."""
 
     def __init__(self, ledger: Ledger[S]) -> None:
         self._store = ledger.store
@@ -62,11 +62,11 @@ class ServerAdmission:
         self._woken = ClockEvent()
 
     def wake(self) -> None:
-        """Something was announced by this very server: look now."""
+        """Check at once: this server has announced something."""
         self._woken.set()
 
     async def run(self, leader: Leader[S]) -> None:
-        """Look, and look again, for as long as this server leads."""
+        """Admit and forget servers while this server leads."""
         while True:
             self._woken.clear()
             try:

@@ -1,11 +1,12 @@
-"""A server's own token: made by the server, kept in a file, announced in the store, and replaced well before its end.
+"""A server's own token: created by the server, stored in a file, announced in the store, and replaced before it
+expires.
 
-    no file, or its token is over or revoked ──▶ a new one into the file, then announced
-    half of its life is over                 ──▶ the next one into the file, then announced; the old one is still shown
-    three quarters are                       ──▶ the next one is shown: everybody has heard of it by then
+    no file, or its token has expired or is revoked ──▶ write a new one to the file, then announce it
+    half of its lifetime has passed                 ──▶ write the next one, announce it; the old one stays in use
+    three quarters have passed                      ──▶ use the next one: every server has received it by then
 
-The file is written first: cut short in between, the next start announces what the file says. A token is announced again
-for as long as the log does not have it, at growing intervals. The secret is in the file and in memory, nowhere else.
+After a crash in between, the next start announces the token in the file. Announcements repeat, with back-off, until the
+token is in the log. The secret is in the file and in memory, nowhere else.
 """
 
 from __future__ import annotations
@@ -26,37 +27,37 @@ from holdfast.host.ports.store import StoreError
 from holdfast.host.protocol import request_signatures
 from holdfast.host.runtime.telemetry import Logger
 
-#: How long a token lasts. A leader takes a day more: two servers' clocks may differ by that much.
+#: The lifetime of a token. A leader accepts one day more, for differing clocks.
 LIFE_MS = SERVER_TOKEN_LIFE * 6 // 7
-#: How soon a token is announced again that is not in the log, at first and at most; so often a good one is looked at.
+#: First and longest back-off of announcements; a good token is checked at the longest.
 RETRY_MS, RETRY_MAX_MS = 1_000, 60_000
-#: How soon it is looked again whether there is a log at all.
+#: The interval of checks whether there is a log.
 POLL_MS = 50
 
 
 class PrivateFile(Protocol):
-    """Where one server keeps its token, out of everybody else's sight."""
+    """The file of one server's token, unreadable for others."""
 
     async def read(self) -> str | None:
-        """What the file says; None: there is none. `OSError` when it cannot be read, or others could."""
+        """Return the file's text; None: no file. Raise `OSError` if it is unreadable, or readable for others."""
 
     async def write(self, text: str) -> None:
-        """Put this there, whole and durably. `OSError` when it cannot be done."""
+        """Replace the text atomically and durably. Raise `OSError` on failure."""
 
 
-#: What makes a token: a part of its name that no other has, and its secret. Chance comes from outside.
+#: Draws a unique part of a token's name, and its secret. Randomness comes from outside.
 DrawSecret = Callable[[], tuple[str, str]]
 
 
 class StoredToken(Struct, frozen=True):
-    """A token as it is spoken, and its end."""
+    """A token in its text form, and its end."""
 
     token: str
     expires: Instant
 
 
 class ServerTokens(Struct, frozen=True):
-    """What is in the file: whose tokens, the one that is shown, and the one that comes next."""
+    """The content of the file: the principal, the token in use, and the next one."""
 
     principal: str
     current: StoredToken
@@ -64,28 +65,28 @@ class ServerTokens(Struct, frozen=True):
 
 
 class ServerTokenKeeper:
-    """The token of one server. `run` it beside the ledger; `current` is what it signs with."""
+    """The token of one server, which signs with `current`."""
 
     def __init__(self, ledger: Ledger[Any], file: PrivateFile, draw: DrawSecret, told: Callable[[], None]) -> None:
         self._ledger = ledger
         self._file = file
         self._draw = draw
-        #: Called when something was announced: whoever leads beside this need not wait.
+        #: Called after an announcement, to wake a leader in the same process.
         self._told = told
         self._logger = Logger("server-token", server=ledger.identity.server)
         self._tokens: ServerTokens | None = None
         self._again_ms = RETRY_MS
 
     def current(self) -> request_signatures.SigningToken | None:
-        """With what this server signs; None while it has no token that would be honoured."""
+        """Return the token that this server signs with; None: no valid one."""
         if self._tokens is None or self._tokens.current.expires <= self._now():
             return None
         parts = parse_token(self._tokens.current.token)
-        assert parts is not None, "a token that was read or made reads back"
+        assert parts is not None, "a stored token can be parsed"
         return request_signatures.SigningToken(*parts)
 
     async def run(self) -> None:
-        """Keep the token good for as long as this server runs."""
+        """Keep the token valid while this server runs."""
         await self._read()
         while True:
             state, wait_ms = self._ledger.durable.state, POLL_MS
@@ -106,10 +107,10 @@ class ServerTokenKeeper:
         self._tokens = _parsed(text) if text is not None else None
 
     async def _look(self, state: LedgerState) -> int:
-        """Renew what is due, announce what the log does not have; how long that holds."""
+        """Renew tokens, announce those that are not in the log, and return the wait until the next check."""
         principal = server_principal(state.info.ledger, self._ledger.identity.server)
         if not principal:
-            return RETRY_MAX_MS  # a log whose name no server can have: it acts for nobody
+            return RETRY_MAX_MS  # no server can have the name of this log: it acts for no principal
         kept = self._due(state, principal)
         if kept != self._tokens:
             await self._file.write(msgspec.json.encode(kept).decode())
@@ -130,7 +131,7 @@ class ServerTokenKeeper:
         return wait_ms
 
     def _due(self, state: LedgerState, principal: str) -> ServerTokens:
-        """What this server should have now."""
+        """Return the tokens that this server should have now."""
         kept, now = self._tokens, self._now()
         is_ours = kept is not None and kept.principal == principal
         current, coming = (kept.current, kept.next) if kept is not None and is_ours else (None, None)
@@ -160,7 +161,7 @@ class ServerTokenKeeper:
 
 
 def _parsed(text: str) -> ServerTokens | None:
-    """What the file holds; None: no tokens of a server, so there are new ones."""
+    """Return the tokens in the text; None: there are none."""
     try:
         found = msgspec.json.decode(text, type=ServerTokens)
     except (msgspec.MsgspecError, ValueError):
@@ -175,12 +176,14 @@ def _rows(kept: ServerTokens) -> list[ServerToken]:
 
 def _row(principal: str, held: StoredToken) -> ServerToken:
     parts = parse_token(held.token)
-    assert parts is not None, "a token that was read or made reads back"
+    assert parts is not None, "a stored token can be parsed"
     return ServerToken(parts[0], principal, request_signatures.public_key_of(parts[1]), held.expires)
 
 
 def _is_good(state: LedgerState, principal: str, held: StoredToken, now: Instant) -> bool:
-    """Whether it has not ended, was not revoked, is nobody else's, and does not last for longer than a leader takes it,
-    as one does that was made while this machine's clock was ahead."""
+    """Whether the token is not expired, not revoked, this server's, and no longer-lived than a leader accepts.
+
+    A token lives too long if it was created while this machine's clock was ahead.
+    """
     row = _row(principal, held)
     return now < held.expires <= now + SERVER_TOKEN_LIFE and state.servers.get(row.name) in (None, row)

@@ -1,7 +1,7 @@
-"""The link between the platform and a region is log shipping (RULES 14).
+"""The link between the platform and a region: log shipping (RULES 14).
 
     platform: watch -> content of this region -> shipments, and heartbeats while nothing changes
-                                                   | one stream, resumed from the logged cursor
+                                   | one stream, resumed from the logged cursor
     region:   shipment and cursor in one batch of its own log
               reports from its own log -> platform, in the session that has joined with this log
 

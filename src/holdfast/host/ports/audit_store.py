@@ -1,4 +1,4 @@
-"""The port to where audit entries are indexed, and how they are queried."""
+"""The port to the index of audit entries."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from holdfast.core.model.values.structs import Instant
 from holdfast.host.ports.index_store import IndexPosition, IndexStore
 from holdfast.host.ports.store import StoredBatch
 
-#: The entries of a batch; called on another thread than the loop's.
+#: Returns the audit entries of a batch; called outside the loop's thread.
 EntryReader = Callable[[StoredBatch], list[AuditEntry]]
 
 
 class AuditIndexQuery(Struct, frozen=True):
-    """Which entries, newest first: what is unset does not matter.
+    """A filter of audit entries, newest first. An unset field matches everything.
 
-    `before` is a batch and one of its entries: only older ones. `tenant`: only what is about it, or what is about
-    nobody and was done by `actors`, who are its own. At most `limit`.
+    Entries are older than `before`, a batch and an index in it. `tenant` selects entries about it, and those about no
+    tenant by `actors`, its own principals. At most `limit` are returned.
     """
 
     since: Instant = 0
@@ -34,17 +34,17 @@ class AuditIndexQuery(Struct, frozen=True):
 
 
 class AuditPage(Struct, frozen=True):
-    """What was found. `going_on`: there are more, older than this batch and entry."""
+    """Entries that match a query. `going_on` is the batch and entry to continue before, if there are more."""
 
     items: tuple[AuditEntry, ...]
     going_on: tuple[int, int] | None = None
 
 
 class AuditStore(IndexStore, Protocol):
-    """Keeps what people did."""
+    """The index of audit entries."""
 
     async def add(self, batches: Sequence[StoredBatch], reader: EntryReader, position: IndexPosition) -> int:
-        """Keep the entries of these batches, and how far the log was read, in one step; how many they are."""
+        """Store the entries of batches and the index position in one transaction; return their number."""
 
     async def find(self, query: AuditIndexQuery) -> AuditPage:
-        """Entries as asked for."""
+        """Return the entries that match the query."""

@@ -1,8 +1,7 @@
 """The port to time. All times are milliseconds.
 
-Two clocks: `boot` runs evenly, counts suspended time and never jumps, and is what durations are measured with; `wall`
-is what people call the time, and may be wrong. Sleeping and alarms go through the port too, so that a simulated host
-sleeps in simulated time.
+Durations are measured with `boot`, which runs evenly, suspended time included. The calendar clock `wall` may be wrong.
+Sleeps and alarms use the port too, so that a simulated host sleeps in simulated time.
 """
 
 from __future__ import annotations
@@ -16,24 +15,26 @@ from holdfast.core.model.values.structs import Instant
 
 
 class Clock(Protocol):
-    """What a host knows about time."""
+    """The clocks and timers of a host."""
 
     def boot(self) -> int:
-        """Milliseconds since this machine started, suspended ones too."""
+        """Return the milliseconds since this machine started, suspended time included."""
 
     def wall(self) -> Instant:
-        """Milliseconds since 1970 by the machine's calendar clock."""
+        """Return the milliseconds since 1970 by the machine's calendar clock."""
 
     async def sleep(self, duration: int) -> None:
-        """Return after `duration` milliseconds of this clock; zero or less: after giving way once."""
+        """Return after `duration` milliseconds; zero or less: after one turn of the loop."""
 
     def alarm(self, duration: int, ring: Callable[[], object]) -> asyncio.TimerHandle:
-        """Ring after `duration` milliseconds of this clock, unless it is cancelled. One that rings late may do so then
-        all the same: whoever is rung knows whether it still matters."""
+        """Call `ring` after `duration` milliseconds of this clock, unless the handle is cancelled.
+
+        A late alarm still rings: the callback checks whether it matters.
+        """
 
 
 class SystemClock:
-    """This machine's clocks."""
+    """The clocks of this machine."""
 
     def boot(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

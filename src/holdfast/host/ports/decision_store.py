@@ -1,7 +1,7 @@
-"""The port to where decisions are indexed, and how they are queried.
+"""The port to the index of decisions.
 
-Rows are written with the position in the log up to which it was read, in one step. An index is complete up to that
-position, but for what retention, the size limit, or an earlier trim of the log has removed.
+Rows and the log position up to which they were read are written in one transaction. Up to there an index is complete,
+except for what retention, the size limit or a trim of the log removed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from holdfast.core.model.records.decisions import DecisionOutcome, DecisionWithP
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.host.ports.index_store import IndexPosition, IndexStore
 
-#: Of one decision so many requests and placements are told; how many there are is told, too.
+#: At most this many requests and placements of one decision are returned, with their total numbers.
 PARTS_MAX = 20
 PLACEMENTS_MAX = 20
 
 
 class AssignmentRef(Struct, frozen=True):
-    """An assignment by name: of which workload, whose, and what for."""
+    """An assignment with its workload, tenant, name and purpose."""
 
     uid: Revision
     workload: Revision
@@ -30,7 +30,7 @@ class AssignmentRef(Struct, frozen=True):
 
 
 class DecisionBatch(Struct):
-    """What was read and is to be written: decisions, and the names of the assignments and nodes in them."""
+    """Decisions to store, with the names of their assignments and nodes."""
 
     found: list[DecisionWithParts] = field(default_factory=list)
     assignments: dict[Revision, AssignmentRef] = field(default_factory=dict)
@@ -38,10 +38,10 @@ class DecisionBatch(Struct):
 
 
 class DecisionQuery(Struct, frozen=True):
-    """Which decisions, newest first: what is unset does not matter.
+    """A filter of decisions, newest first. An unset field matches everything.
 
-    `tenant` is whose; `workload` a name or a uid, `ordinal` one slot of it; `node` a name or a uid. `until` is a time,
-    `before` the number of a decision: only older ones. At most `limit`.
+    The `workload` and the `node` are a name or a uid; `ordinal` is one slot of the workload. Decisions are older than
+    `until`, a time, and `before`, a number. At most `limit` are returned.
     """
 
     tenant: str = ""
@@ -56,7 +56,7 @@ class DecisionQuery(Struct, frozen=True):
 
 
 class DecidedRequest(Struct, frozen=True):
-    """One request of a decision, and how many of its slots it placed."""
+    """One request of a decision, and how many of its slots were placed."""
 
     assignment: Revision
     workload: Revision
@@ -65,9 +65,9 @@ class DecidedRequest(Struct, frozen=True):
 
 
 class DecisionRecord(Struct, frozen=True):
-    """A decision, with as many of the requests and placements that were asked for as are told at once.
+    """A decision, with at most `PARTS_MAX` requests and `PLACEMENTS_MAX` placements that match the query.
 
-    A placement is an assignment, an ordinal of its workload and a node. `requests` and `placed` count all there are.
+    A placement is an assignment, an ordinal and a node. `requests` and `placed` are total numbers.
     """
 
     decided: StoredDecision
@@ -78,7 +78,7 @@ class DecisionRecord(Struct, frozen=True):
 
 
 class DecisionPage(Struct, frozen=True):
-    """What was found, with names. `going_on`: there may be more, older than this number; 0: that was all."""
+    """Decisions that match a query, with names. `going_on` is the number to continue before; 0: there are no more."""
 
     items: tuple[DecisionRecord, ...]
     position: IndexPosition
@@ -88,10 +88,10 @@ class DecisionPage(Struct, frozen=True):
 
 
 class DecisionStore(IndexStore, Protocol):
-    """Keeps decisions."""
+    """The index of decisions."""
 
     async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
-        """Keep what was read up to this place, in one step. What is there already is not kept twice."""
+        """Store decisions and the index position in one transaction; existing ones are not duplicated."""
 
     async def find(self, query: DecisionQuery) -> DecisionPage:
-        """Decisions as asked for. Where much has to be looked through, a page may be short, or empty, and go on."""
+        """Return matching decisions. After a long search a page may be short or empty and still continue."""

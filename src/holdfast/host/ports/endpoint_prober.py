@@ -1,4 +1,4 @@
-"""How endpoints are asked: the port through which that is done, and how often, how long and how many at a time."""
+"""The port through which endpoints are probed, and the options of probes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from msgspec import Struct
 
 from holdfast.core.region.queries.endpoints import EndpointCheck
 
-#: The number of a question, and why it was not answered; empty: it was.
+#: Receives the index of a check, and why it failed; empty: it succeeded.
 ProbeDone = Callable[[int, str | Exception], None]
 
 
 class EndpointProber(Protocol):
-    """The way from here to where replicas are."""
+    """Probes the addresses of replicas from this host."""
 
     async def probe(self, question: EndpointCheck) -> str:
-        """Why it was not answered; empty: it was. It takes as long as it takes: who asks knows how long to wait."""
+        """Return why the probe failed; empty: it succeeded. The caller sets the timeout."""
 
     async def probe_all(self, questions: Sequence[EndpointCheck], answered: ProbeDone) -> None:
-        """Ask all of them at a time. Of each it is said what `ask` gives, or raises, as soon as that is known."""
+        """Run all probes at a time. Pass each result of `probe`, or its exception, to `answered` as it arrives."""
 
         async def one(number: int, question: EndpointCheck) -> None:
             try:
@@ -33,9 +33,12 @@ class EndpointProber(Protocol):
 
 
 class EndpointOptions(Struct, frozen=True):
-    """How endpoints are asked: how long an answer may take, how often those are asked that serve, how many failures in
-    a row are too many, how many are asked at a time, and how many of those that serve in a second. Those that do not
-    answer at first are asked again soon, and everything is looked at again once in `resync_ms`."""
+    """Periods and limits of endpoint probes.
+
+    A probe times out after `ask_ms`; at most `workers` run at a time. A serving endpoint is probed every `again_ms`, at
+    most `again_per_second` of them per second, and fails after `failures` failed probes in a row. A ready replica is
+    probed with back-off, up to `retry_most_ms`. All nodes are examined every `resync_ms`.
+    """
 
     ask_ms: int = 1_000
     again_ms: int = 5_000

@@ -1,4 +1,4 @@
-"""The port to where an index of a log is kept: rows, and the position up to which the log was read."""
+"""The port to an index of a log: its rows and its position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.core.model.values.structs import Instant
 
 
 class IndexPosition(Struct, frozen=True):
-    """How far the log was read: which log, up to which batch; and from when on nothing is missing."""
+    """The last batch that an index has read, and the time from which it is complete."""
 
     log_id: str = ""
     seq: int = 0
@@ -19,20 +19,22 @@ class IndexPosition(Struct, frozen=True):
 
 
 class IndexStore(Protocol):
-    """Keeps what an index has of a log. Every call may raise `StoreError`; what is damaged is begun anew with the next
-    one."""
+    """An index and its position in the log.
+
+    Every call may raise `StoreError`. After damage, the next call starts with an empty index.
+    """
 
     async def position(self) -> IndexPosition:
-        """How far the log was read."""
+        """Return the position up to which the log was read."""
 
     async def begin(self, position: IndexPosition) -> None:
-        """Drop everything, and begin after this place."""
+        """Drop everything and start after this position."""
 
     async def settle(self) -> int:
-        """Make everything durable; up to which batch the log was read."""
+        """Make everything durable; return the batch up to which the log was read."""
 
     async def tidy(self, before: Instant, size_bytes: int) -> int:
-        """Drop what is older, and the oldest while all takes more room; how much it takes then."""
+        """Drop rows older than `before`, then the oldest until the index has at most `size_bytes`; return its size."""
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close the index."""

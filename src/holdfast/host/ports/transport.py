@@ -1,8 +1,8 @@
-"""The port to other processes: one request with one answer, or one ordered stream. Peers have names, not addresses.
+"""The port to other processes: one request with one reply, or one ordered stream. Peers have names, not addresses.
 
-A request reads as HTTP does (verb, path, query, headers, body), so that one function answers it whoever carries it:
-sockets, the network of a simulation, or a call within one process. What a deadline or a broken connection leaves open
-is `NoAnswer`: the peer may have acted. `Unreachable` is a promise that it has not.
+A request has the form of HTTP (verb, path, query, headers, body), so that one request handler serves every transport:
+sockets, a simulated network, or a call in one process. After `NoAnswer` (a deadline, a broken connection) the peer may
+have acted; after `Unreachable` it has not.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Request(Struct, frozen=True):
-    """What is asked. Path and query are decoded, names of headers are lower case.
+    """One request. Path and query are decoded, names of headers are lower case.
 
-    `proven` is the principal that the carrier itself has proven, by a client's certificate; empty where it has not. A
-    carrier sets it anew on every request that it receives, whatever the sender wrote there.
+    The transport sets `proven` on every received request: the principal of the client certificate; empty: none.
     """
 
     verb: str
@@ -32,7 +31,7 @@ class Request(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """One answer. `known` is the principal that the request has proven, for the carrier; empty: nobody's."""
+    """One reply. `known` is the authenticated principal, for the transport; empty: none."""
 
     status: int = 200
     headers: Pairs = ()
@@ -41,14 +40,14 @@ class Reply(Struct, frozen=True):
 
 
 class Framing(StrEnum):
-    """How a carrier that knows only bytes keeps the messages of a stream apart."""
+    """How a transport of bytes separates the messages of a stream."""
 
     LINES = "lines"
     FRAMES = "frames"
 
 
 class StreamReply(Struct, frozen=True):
-    """An answer that goes on: messages in order. Lines hold no newline; frames hold anything."""
+    """A reply that continues: messages in order. Lines contain no newline; frames contain any bytes."""
 
     messages: AsyncIterator[bytes]
     framing: Framing = Framing.LINES
@@ -56,12 +55,12 @@ class StreamReply(Struct, frozen=True):
     known: str = ""
 
 
-#: Answers whatever is asked of a process. It never raises: what it cannot do is a reply too.
+#: Serves requests. It never raises: a failure is a reply too.
 RequestHandler = Callable[[Request], Awaitable[Reply | StreamReply]]
 
 
 class TransportError(Exception):
-    """A peer could not be talked to."""
+    """A peer could not be reached, or did not reply."""
 
 
 class Unreachable(TransportError):
@@ -69,11 +68,11 @@ class Unreachable(TransportError):
 
 
 class NoAnswer(TransportError):
-    """It may have reached the peer, and no answer came in time: whatever was asked may have been done."""
+    """No reply arrived in time: the peer may have acted."""
 
 
 class StreamDeclined(TransportError):
-    """A stream was asked for, and the peer said something else: what it said."""
+    """The peer sent a reply instead of the requested stream."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(f"no stream: {reply.status} {reply.body[:200].decode(errors='replace')}")
@@ -81,28 +80,30 @@ class StreamDeclined(TransportError):
 
 
 class Transport(Protocol):
-    """One process's way to all others."""
+    """Sends requests from one process to others, and serves theirs."""
 
     async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
-        """One request, one answer, within the time. Raises a `TransportError` otherwise."""
+        """Send one request and return its reply within the time. Raises a `TransportError` otherwise."""
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
-        """What the peer sends, each message once and in order, until it ends. `StreamDeclined` when it answers once
-        instead; `NoAnswer` when it breaks or nothing comes for `idle_ms`; close the iterator to end it from this
-        side."""
+        """Yield the peer's messages, each once and in order, until the stream ends.
+
+        Raises `StreamDeclined` if the peer sends a single reply, and `NoAnswer` if the stream breaks or is silent for
+        `idle_ms`. Close the iterator to end the stream from this side.
+        """
 
     def serve(self, serving: RequestHandler) -> None:
-        """Answer what others ask of this process from now on."""
+        """Serve requests to this process from now on."""
 
 
 async def serve_nothing(request: Request) -> Reply:
-    """What a process answers that serves nothing."""
+    """Reply to a request to a process that serves nothing."""
     return Reply(404, body=b"nothing is served here")
 
 
 def first_value(pairs: Pairs, name: str, otherwise: str = "") -> str:
-    """The first value of this name in a query or in headers."""
-    for key, value in pairs:  # asked several times for every request: a generator would cost more than it reads
+    """Return the first value of this name in a query or in headers."""
+    for key, value in pairs:  # called several times per request: a generator would be slower
         if key == name:
             return value
     return otherwise

@@ -1,4 +1,4 @@
-"""How machines talk to a ledger: every message, and the client side of a session. No server code.
+"""Every message between machines and a ledger, and the client side of a session. No server code.
 
 Messages on streams are arrays: the order of fields and the tags are the format.
 
@@ -7,7 +7,7 @@ Messages on streams are arrays: the order of fields and the tags are the format.
 - `shipments`           GET /v1/shipments, platform to region
 - `bindings`            GET /v1/bindings, region to agent
 - `log_stream`          GET /v1/log, region to mirror
-- `request_signatures`  the signature by which a server proves itself while it acts for a caller
-- `time_offset`         how far two ledger times are apart
-- `session_client`      one session: numbered commands, heartbeats, retries at whichever server leads
+- `request_signatures`  the signature that authenticates a server while it acts for a caller
+- `time_offset`         the difference of two ledger times
+- `session_client`      one session: numbered commands, heartbeats, retries at the server that leads
 """

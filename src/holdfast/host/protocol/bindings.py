@@ -1,8 +1,8 @@
-"""What a region's leader tells an agent. Frames of msgpack.
+"""Messages from a region's leader to an agent. Frames of msgpack.
 
-`GET /v1/bindings` is asked by an agent, and tells of its node. The first message says everything that stands there;
-each later one says everything, too, whenever something of it has changed: a node holds few slots, and what is told
-whole cannot be put together wrongly. A template comes before the first message that names it.
+An agent requests `GET /v1/bindings` for its own node. Every message contains all bindings of the node, and is sent when
+one has changed: a node has few slots, and complete messages cannot be combined wrongly. A template precedes the first
+message that names it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ SESSION = "session"
 
 
 class TemplateMessage(Row, frozen=True, tag="template"):
-    """What runs in slots that name this digest."""
+    """The template of the slots that name this digest."""
 
     digest: str
     template: Template
 
 
 class NodeBindings(Row, frozen=True, tag="bindings"):
-    """Everything that stands on the node, by the state up to this revision of this log, in this term of its leader."""
+    """All bindings of the node, as of this revision, in this term of the leader."""
 
     log_id: str
     term: int
@@ -36,7 +36,7 @@ class NodeBindings(Row, frozen=True, tag="bindings"):
 
 
 class BindingsHeartbeat(Row, frozen=True, tag="quiet"):
-    """Nothing has changed. `over`: the stream ends, because this server leads no more or the session is over."""
+    """Nothing has changed. With `over` the stream ends: the leadership or the session has ended."""
 
     over: bool = False
 
@@ -47,10 +47,10 @@ _messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 def encode_message(message: Message) -> bytes:
-    """The frame of a message."""
+    """Return the frame of a message."""
     return encode(message)
 
 
 def read_message(frame: bytes) -> Message:
-    """The message in a frame. `msgspec.MsgspecError` when it holds what this version does not know."""
+    """Return the message in a frame, or raise `msgspec.MsgspecError`."""
     return _messages.decode(frame)

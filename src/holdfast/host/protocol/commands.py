@@ -1,12 +1,12 @@
-"""What machines send to a server, and what they are told, as bytes: commands in envelopes, heartbeats, problems.
+"""Requests of machines to a server, and the replies, as bytes: commands in envelopes, heartbeats, problems.
 
-    POST /v1/envelopes   an `Envelope`, msgpack       -> `CommandReply`, msgpack, when it landed; otherwise a problem
+    POST /v1/envelopes   an `Envelope`, msgpack       -> `CommandReply`, msgpack, when committed; otherwise a problem
     POST /v1/envelopes/batch   an array of them       -> an array of `CommandReply`, in the same order
     POST /v1/renewals    `Renew`, JSON                -> `Renewed`, JSON; or a problem
-    anything else that cannot be done                 -> a problem: JSON with a `code`
+    any other failure                                 -> a problem: JSON with a `code`
 
-A command landed, it was refused, or nobody can tell here now. A problem whose code is a refusal of the ledgers is the
-second; any other, whatever its status, leaves the command unjudged.
+A problem with a refusal code of the ledgers is a refusal. Any other problem, whatever its status, leaves the command
+undecided.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ RENEWALS = "/v1/renewals"
 
 MSGPACK = ("content-type", "application/msgpack")
 JSON = ("content-type", "application/json")
-#: Names of headers. The leader's name is on every answer of a server that knows it.
+#: Names of headers. An answer names the leader, if the server has one.
 LEADER = "holdfast-leader"
 TIMEOUT = "holdfast-timeout-ms"
-#: Ledger time in milliseconds, on a refusal: whoever is refused for its wrong clock can set it right.
+#: Ledger time in milliseconds, on a refusal, so that the sender can correct its clock.
 AT = "holdfast-at"
 
 
 class CommandOutcome(StrEnum):
-    """What became of a command."""
+    """The outcome of a command."""
 
     LANDED = "landed"
     REFUSED = "refused"
@@ -46,11 +46,10 @@ class CommandOutcome(StrEnum):
 
 
 class CommandReply(Struct, frozen=True, array_like=True):
-    """`landed` at a revision (a repeat: at the first one); `refused`, or `unavailable`, with a code and a message.
+    """The outcome of one command, with a code and a message unless it `landed`. A duplicate has the first `revision`.
 
-    `session` is the sender's present session, for one that has just opened it; `at` is ledger time, 0 where the
-    server cannot tell it; `facts` are those of a refusal, such as the revision to catch up to; read from a problem,
-    revisions among them are texts.
+    After an opening, `session` is the new session. `at` is ledger time, 0 if unknown. `facts` belong to a refusal;
+    revisions read from a problem are texts.
     """
 
     said: CommandOutcome
@@ -64,15 +63,15 @@ class CommandReply(Struct, frozen=True, array_like=True):
 
 
 class Renew(Struct, frozen=True, rename="camel"):
-    """A heartbeat. The session is written as people read a revision: `41.3`."""
+    """A heartbeat. The session is written as in texts: `41.3`."""
 
     session: str
 
 
 class Renewed(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The session lives for `worth_ms` from when the heartbeat was sent; at this ledger time, in milliseconds.
+    """The session stays valid for `worth_ms` from when the heartbeat was sent; `at` is ledger time in milliseconds.
 
-    `times` are the region's lease, grace, kill margin and fence time, which hold from before that; None: not told.
+    The region's lease, grace, kill margin and fence time in `times` are already in force; None: not sent.
     """
 
     worth_ms: int
@@ -89,7 +88,7 @@ _renewed = msgspec.json.Decoder(Renewed)
 
 
 def read_command_reply(reply: Reply) -> CommandReply:
-    """What became of a command, whoever answered: what is no answer of a ledger left the command unjudged."""
+    """Return the outcome of a command."""
     try:
         if first_value(reply.headers, MSGPACK[0], MSGPACK[1]) == MSGPACK[1]:
             return _answered.decode(reply.body)
@@ -103,7 +102,7 @@ def read_command_reply(reply: Reply) -> CommandReply:
 
 
 def read_command_replies(reply: Reply, count: int) -> list[CommandReply]:
-    """What became of so many commands: of all of them the same, where the reply is about the request as a whole."""
+    """Return the outcomes of `count` commands. A reply about the request applies to all."""
     try:
         if first_value(reply.headers, MSGPACK[0]) == MSGPACK[1]:
             found = _answered_many.decode(reply.body)
@@ -115,9 +114,9 @@ def read_command_replies(reply: Reply, count: int) -> list[CommandReply]:
 
 
 def successor(session: Revision, facts: dict[str, Any]) -> Revision:
-    """The session that came after this one, by the facts of a refusal; 0: they name none.
+    """Return the session that replaced this one, from the facts of a refusal; 0: they name none.
 
-    An older one is none: a store that was restored may remember what came before.
+    An older session is none: a restored store may name one.
     """
     current = facts.get("current", 0)
     found = current if isinstance(current, int) else parse_revision(str(current)) or 0
@@ -125,7 +124,7 @@ def successor(session: Revision, facts: dict[str, Any]) -> Revision:
 
 
 def read_renewed(reply: Reply) -> Renewed | ProblemBody:
-    """What a heartbeat was worth, or why it was not heard."""
+    """Return the renewal of a heartbeat, or why it failed."""
     try:
         if reply.status == 200:
             return _renewed.decode(reply.body)

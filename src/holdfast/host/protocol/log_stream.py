@@ -1,7 +1,7 @@
-"""What a leader sends to a mirror of its ledger. Frames of msgpack.
+"""Messages from a leader to a mirror of its ledger. Frames of msgpack.
 
-`GET /v1/log?since=LOG:TERM:SEQ:DIGEST` goes on after that batch. Without `since` it begins with the newest snapshot.
-A place that the log does not have, or no longer reaches back to, is declined: `diverged`, `gone`.
+With `GET /v1/log?since=LOG:TERM:SEQ:DIGEST` the stream continues after that batch. Without `since` it starts with the
+newest snapshot. A position that is not in the log, or is trimmed, is declined: `diverged`, `gone`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ SINCE = "since"
 
 
 class SnapshotBegin(Row, frozen=True, tag="begin"):
-    """Begin anew: with a snapshot, whose manifest this is and whose chunks follow in its order; without one, with the
-    first batch of the log. What a `SnapshotBegin` before this one said counts no more."""
+    """Start over with the snapshot of this manifest, whose chunks follow in order, or without one from the first batch.
+
+    It cancels any earlier `SnapshotBegin`.
+    """
 
     manifest: bytes = b""
 
@@ -30,9 +32,9 @@ class SnapshotChunk(Row, frozen=True, tag="piece"):
 
 
 class LogBatch(Row, frozen=True, tag="step"):
-    """The next batch, as it stands in the log; the leader's ledger time when it was sent.
+    """The next stored batch, and the leader's ledger time when it was sent.
 
-    `whole`: there was no later one then. Otherwise more is being read.
+    With `complete` there was no later batch then.
     """
 
     raw: bytes
@@ -42,9 +44,9 @@ class LogBatch(Row, frozen=True, tag="step"):
 
 
 class LogHeartbeat(Row, frozen=True, tag="beat"):
-    """At this ledger time there was no batch after this place.
+    """At this ledger time there was no batch after this position.
 
-    `leads`: the sender can show that it leads. One that cannot says so once, and its stream ends.
+    Without `leads` the sender cannot prove that it leads, and the stream ends.
     """
 
     at: Instant
@@ -58,10 +60,10 @@ _messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 def encode_message(message: Message) -> bytes:
-    """The frame of a message."""
+    """Return the frame of a message."""
     return encode(message)
 
 
 def read_message(frame: bytes) -> Message:
-    """The message in a frame. `msgspec.MsgspecError` when it holds what this version does not know."""
+    """Return the message in a frame, or raise `msgspec.MsgspecError`."""
     return _messages.decode(frame)

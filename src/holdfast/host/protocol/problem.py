@@ -13,7 +13,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 
 
 class ProblemBody(Struct, frozen=True):
-    """Why something cannot be done, for machines; the API says more to people. Revisions in facts are texts."""
+    """Why a request failed, for machines. Revisions in facts are texts."""
 
     code: str
     title: str = ""
@@ -24,13 +24,13 @@ class ProblemBody(Struct, frozen=True):
 
 
 def problem_reply(status: int, code: str, detail: str) -> Reply:
-    """A reply that says why there is nothing else to say."""
+    """Return a reply with a problem body."""
     body = ProblemBody(code, code.replace("-", " "), detail, status, f"urn:holdfast:problem:{code}")
     return Reply(status, (PROBLEM,), msgspec.json.encode(body))
 
 
 def read_problem(reply: Reply) -> ProblemBody:
-    """What a reply complains of. One that is no problem in our words is named by its status."""
+    """Return the problem in a reply; without a readable one its code is `status-N`."""
     try:
         return _problem.decode(reply.body)
     except UNREADABLE:

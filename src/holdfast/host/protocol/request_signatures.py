@@ -1,13 +1,12 @@
-"""How a server proves who it is while it acts for somebody: a signature over one request to one address (RULES 27).
+"""How a server authenticates itself while it acts for a caller: a signature over one request to one address (RULES 27).
 
-    Holdfast-Acting-For: person/ada         whom it acts for
-    Holdfast-Proof: TOKEN AT SIGNATURE      which token of a server's, when, and the signature
+    Holdfast-Acting-For: person/ada         the principal that it acts for
+    Holdfast-Proof: TOKEN AT SIGNATURE      the server's token name, the time, and the signature
 
-A secret that is sent is a secret that the other side has. So a server's is never sent: it is the seed of a key, the log
-holds the public half, and a request is signed with where it goes, which ledger it is meant for, whom it is for, when,
-and all that it says. Whoever hears it can repeat it there, to the letter and for `FRESH_MS`, and can do nothing else
-with it. Writes name a key, so that a repeat changes nothing. And what is meant for one region is never done in another,
-of which somebody wrote the address by mistake, or that has the address now.
+A server never sends its secret, because the receiver could use it. The secret is the seed of a key, and the log
+contains the public half. The signature covers the address, the ledger, the caller, the time and the complete request.
+An eavesdropper can only repeat that request at that address for `FRESH_MS`, and the idempotency key makes a repeated
+write harmless. No other region executes it, even if it has that address by now or by mistake.
 """
 
 from __future__ import annotations
@@ -29,33 +28,32 @@ from holdfast.host.ports.transport import Pairs, Request, first_value
 
 ACTING_FOR = "holdfast-acting-for"
 PROOF = "holdfast-proof"
-#: What a request may say beside its path, its query and its body, and is handed on. All else stays behind, above all
-#: whatever proves who sent it.
+#: Headers that are signed and forwarded. All others are dropped, above all credentials.
 FORWARDED_HEADERS = (
     "content-type", "holdfast-read", "holdfast-sent", "holdfast-timeout-ms", "idempotency-key", "if-match",
     "if-none-match",
 )  # fmt: skip
-#: For so long a proof counts, and by so much two clocks may differ.
+#: How long a proof is valid, and how far two clocks may differ.
 FRESH_MS = 300_000
-#: So many keys are kept ready for use: to make one costs as much as to use it. A few servers speak with one another.
+#: Largest number of cached keys: creating one costs as much as using it.
 KEYS_KEPT = 64
-#: Characters of a proof, at most.
+#: Largest length of a proof, in characters.
 _PROOF_MAX = 400
-#: What is signed begins with this: no signature of ours means anything else.
+#: Prefix of everything that is signed, so that signatures have no other use.
 _WHAT = "holdfast acting for 1"
 
 encode = msgspec.msgpack.Encoder().encode
 
 
 class SigningToken(Struct, frozen=True):
-    """A server's own token as it holds it: the name that the log knows it by, and the secret."""
+    """A server's own token: its name in the log, and the secret."""
 
     name: str
     secret: str
 
 
 class RequestProof(Struct, frozen=True):
-    """What a request says of who signed it, before that is believed."""
+    """The proof in a request, before it is verified."""
 
     token: str
     at: Instant
@@ -64,19 +62,19 @@ class RequestProof(Struct, frozen=True):
 
 
 def public_key_of(secret: str) -> str:
-    """What the log holds of a server's secret: enough to check what is signed with it, and to sign nothing."""
+    """Return the public key of a server's secret, as stored in the log."""
     return _key(secret).public_key().public_bytes_raw().hex()
 
 
 class RequestTarget(Struct, frozen=True):
-    """Where a request goes: an address, and the ledger that is meant to be there."""
+    """The target of a request: an address, and the ledger expected there."""
 
     address: str
     ledger: str
 
 
 def signed_request(request: Request, to: RequestTarget, actor: str, own: SigningToken, at: Instant) -> Request:
-    """The request as this server sends it on behalf of its caller."""
+    """Return the request as this server sends it on behalf of its caller."""
     carried = tuple((name, value) for name, value in request.headers if name in FORWARDED_HEADERS)
     bare = Request(request.verb, request.path, request.query, (*carried, (ACTING_FOR, actor)), request.body)
     signature = sign(own, _signed(bare, to, own.name, at))
@@ -85,7 +83,7 @@ def signed_request(request: Request, to: RequestTarget, actor: str, own: Signing
 
 
 def read_proof(request: Request) -> RequestProof | None:
-    """The proof that a request carries; None: none, or one that cannot be read."""
+    """Return the proof in a request; None: there is none, or it cannot be read."""
     text = first_value(request.headers, PROOF)
     parts = text.split(" ") if len(text) <= _PROOF_MAX else []
     if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit() and len(parts[1]) < 18):
@@ -98,19 +96,19 @@ def read_proof(request: Request) -> RequestProof | None:
 
 
 def is_signed(request: Request, proof: RequestProof, verified_by: str, goals: Iterable[RequestTarget]) -> bool:
-    """Whether this very request was signed, for one of these goals, with the secret of which the log holds that."""
+    """Whether this exact request was signed for one of these targets, with this key's secret."""
     return any(
         is_signed_by(verified_by, proof.signature, _signed(request, goal, proof.token, proof.at)) for goal in goals
     )
 
 
 def sign(own: SigningToken, said: bytes) -> bytes:
-    """This server's signature. What is signed begins by saying what it is: it must mean nothing else to anybody."""
+    """Return this server's signature. The bytes must begin with their purpose."""
     return _key(own.secret).sign(said)
 
 
 def is_signed_by(verified_by: str, signature: bytes, said: bytes) -> bool:
-    """Whether exactly that was signed with the secret of which the log holds this."""
+    """Whether exactly these bytes were signed with this key's secret."""
     try:
         _public(verified_by).verify(signature, said)
     except (ValueError, InvalidSignature):
@@ -119,7 +117,7 @@ def is_signed_by(verified_by: str, signature: bytes, said: bytes) -> bool:
 
 
 def is_fresh(proof: RequestProof, now: Instant) -> bool:
-    """Whether it was signed just now, as far as two clocks can agree on that."""
+    """Whether the proof is recent, allowing for the difference of two clocks."""
     return abs(now - proof.at) <= FRESH_MS
 
 
@@ -130,12 +128,12 @@ def _public(verified_by: str) -> Ed25519PublicKey:
 
 @lru_cache(maxsize=KEYS_KEPT)
 def _key(secret: str) -> Ed25519PrivateKey:
-    # Not the secret's own bytes: it reads as 32 of them, and another use of it must not have the same key.
+    # Hashed, so that another use of the secret never has the same key.
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"{_WHAT} key {secret}".encode()).digest())
 
 
 def _signed(request: Request, to: RequestTarget, token: str, at: Instant) -> bytes:
-    """All that makes a difference to whoever answers. Values of one name in their order, names in ours."""
+    """Return everything that affects the answer, with header names in a fixed order."""
     said: Pairs = tuple(
         (name, value) for one in (*FORWARDED_HEADERS, ACTING_FOR) for name, value in request.headers if name == one
     )

@@ -1,10 +1,10 @@
-"""A machine's voice at a ledger: one session, commands numbered in it, heartbeats; to whichever server leads.
+"""The client side of one session with a ledger: numbered commands and heartbeats, sent to the server that leads.
 
-    open ──▶ commands and heartbeats ──▶ `SessionLost`: its owner knows whether to open another one
+    open ──▶ commands and heartbeats ──▶ `SessionLost`: the owner decides whether to open another one
 
-A command is repeated, with its number, until it is judged: what is done twice is answered once (RULES 12). Several go
-in one request, repeated as a whole. One task at a time sends commands, so that what is sent later has the higher
-number; a refused number is not used again, and a session that has too many of them in a row is left for another.
+A command is repeated with its number until it is decided: a duplicate gets the first answer (RULES 12). A request with
+several commands is repeated as a unit. One task sends all commands, in the order of their numbers. A refused number is
+not used again; a session with too many of them in a row is replaced.
 
 Size: one object, one life; its halves would share every field.
 """
@@ -50,16 +50,16 @@ from holdfast.host.runtime.backoff import exponential, jittered
 from holdfast.host.runtime.clock_event import ClockEvent
 
 REQUEST_MS = 3_000
-#: How much one request carries: less than the largest body that a server reads.
+#: Largest size of one request, below a server's limit.
 REQUEST_BYTES = 512 << 10
 RETRY_FIRST_MS = 100
 RETRY_MAX_MS = 2_000
 
 
 class SessionLost(Exception):
-    """The ledger knows this session no more: it was silent for too long, or somebody else speaks under this name.
+    """The session has ended: it expired, or another process opened one under this name.
 
-    `successor` is the session of that somebody, as far as the ledger said so; 0: there is none.
+    `successor` is the other process's session, if the ledger reported it; 0: none.
     """
 
     def __init__(self, why: str, successor: Revision = 0) -> None:
@@ -68,8 +68,7 @@ class SessionLost(Exception):
 
 
 class SessionConfig(Struct, frozen=True):
-    """Who speaks, and where: a principal, the ledger's servers by name, of which one leads, and the headers that prove
-    who it is, asked for with every request."""
+    """A principal, the names of the ledger's servers, and the credentials for every request."""
 
     actor: str
     servers: tuple[str, ...]
@@ -77,7 +76,7 @@ class SessionConfig(Struct, frozen=True):
 
 
 class SessionCommand(Struct, frozen=True):
-    """A command, the revisions that it was based on, and what was found on the way to it."""
+    """A command, the revisions that it was based on, and its evidence."""
 
     command: Any
     view: Revision = 0
@@ -86,30 +85,30 @@ class SessionCommand(Struct, frozen=True):
 
 
 class SessionClient:
-    """One life at a ledger. `now` is the time that the ledger's is measured against: any that runs evenly."""
+    """The client of one ledger. `now` is the evenly running clock that ledger time is compared with."""
 
     def __init__(self, transport: Transport, clock: Clock, sender: SessionConfig, now: Callable[[], Instant]) -> None:
         self.actor = sender.actor
         self.session: Revision = 0
         self.offset = TimeOffset()
         self._last_error = ""
-        #: That its trouble is not what it was before.
+        #: Set when `last_error` changes.
         self.turned = ClockEvent()
         self._transport = transport
         self._clock = clock
         self._sender = sender
         self._now = now
         self._sequence = 0
-        #: The highest number of this session that landed.
+        #: The highest number that was committed in this session.
         self._landed = 0
-        #: Questions of which nobody knows what became, and how many of them were openings that may land yet.
+        #: Requests with an unknown outcome, and openings among them that may still be committed.
         self._unknown = 0
         self._late = 0
         self._at = 0
 
     @property
     def last_error(self) -> str:
-        """Why the last question was not answered; empty when it was."""
+        """Why the last request failed; empty: it succeeded."""
         return self._last_error
 
     @last_error.setter
@@ -120,27 +119,27 @@ class SessionClient:
 
     @property
     def server(self) -> str:
-        """Who is thought to lead."""
+        """The server that is expected to lead."""
         return self._sender.servers[self._at]
 
     def try_another_server(self, failed: str, hint: str = "") -> None:
-        """This server does not lead: ask the one it names, or the next. Whoever is told so late changes nothing."""
+        """Switch from a server that does not lead to the one that it names, or the next. Late calls have no effect."""
         if failed == self.server:
             servers = self._sender.servers
             known = hint in servers and hint != failed
             self._at = servers.index(hint) if known else (self._at + 1) % len(servers)
 
     def headers(self) -> Pairs:
-        """What proves who asks."""
+        """Return the credentials."""
         return self._sender.credentials()
 
     async def back_off(self, attempt: int) -> None:
-        """Wait before the next attempt, longer each time, and not as long as others do."""
+        """Wait before the next attempt: longer each time, with jitter."""
         most = exponential(RETRY_FIRST_MS, RETRY_MAX_MS, attempt)
         await self._clock.sleep(jittered(most, self.actor, self._sequence, attempt))
 
     async def open(self) -> CommandReply:
-        """Begin a life at the ledger; what it said of the last try, which is not `unavailable`."""
+        """Open a session; return the reply, which is never `unavailable`."""
         self.session, self._sequence, self._landed = 0, 0, 0
         opening, unknown = encode(Envelope(self.actor, OpenSession(), self._sent())), self._unknown
         (answered,) = await self._until_judged(ENVELOPES, opening, 1)
@@ -150,12 +149,12 @@ class SessionClient:
         return answered
 
     async def send(self, command: Any) -> CommandReply:
-        """Send a command until it is judged: `landed` or `refused`. Raises when the session or everything is over."""
+        """Send a command until it is decided: `landed` or `refused`. Raises `SessionLost` if the session ended."""
         (body,) = self._numbered([command])
         return self._judged(await self._until_judged(ENVELOPES, body, 1))[0]
 
     async def send_many(self, commands: Sequence[Any]) -> list[CommandReply]:
-        """Send commands in their order until each is judged, as many in one request as it carries. Raises as `send`."""
+        """Send commands in order until each is decided, as many per request as fit. Raises as `send` does."""
         found: list[CommandReply] = []
         while len(found) < len(commands):
             bodies = self._numbered(commands[len(found) :])
@@ -164,7 +163,7 @@ class SessionClient:
         return found
 
     def _numbered(self, commands: Sequence[Any]) -> list[bytes]:
-        """The first commands, as envelopes: at least one, and no more than may be in flight or one request carries."""
+        """Number and encode as many commands as the dedup window and one request allow."""
         left = WINDOW - (self._sequence - self._landed)
         if left <= 0:
             raise SessionLost(f"{WINDOW} commands in a row were refused: their numbers are used up")
@@ -188,7 +187,7 @@ class SessionClient:
         )  # fmt: skip
 
     def _judged(self, answers: list[CommandReply]) -> list[CommandReply]:
-        """What became of the last commands that were numbered, unless that is the end of this session."""
+        """Check the replies to the last commands; raise `SessionLost` if one ends the session."""
         first = self._sequence - len(answers) + 1
         for number, answered in enumerate(answers, first):
             if answered.code in (Code.NO_SESSION, Code.TOO_MANY_IN_FLIGHT):
@@ -198,7 +197,7 @@ class SessionClient:
         return answers
 
     async def keep_alive(self) -> None:
-        """Heartbeats, four in each lease, until the session is over."""
+        """Send heartbeats, four in each lease, until the session ends."""
         attempt = 0
         while True:
             renewed = await self.renew()
@@ -209,7 +208,7 @@ class SessionClient:
                 await self._clock.sleep(renewed.worth_ms // 4)
 
     async def renew(self) -> Renewed | None:
-        """A heartbeat; None when nobody heard it, and another server will be asked next."""
+        """Send a heartbeat; None if it failed."""
         asked, server = self._now(), self.server
         body = msgspec.json.encode(Renew(format_revision(self.session)))
         reply = await self._ask(RENEWALS, (JSON,), body)
@@ -225,12 +224,12 @@ class SessionClient:
         return None
 
     def raise_if_session_lost(self, told: ProblemBody) -> None:
-        """`SessionLost` if this is what was told: only who leads says so, whatever was asked."""
+        """Raise `SessionLost` if this is the problem, which only a leader reports."""
         if told.code == Code.NO_SESSION:
             raise self._over(told.detail, successor(self.session, told.facts))
 
     def _over(self, why: str, later: Revision) -> SessionLost:
-        """This session's end. A later one that may be an opening of its own, landed late, is taken for that."""
+        """Return the error of this session. An own opening that was committed late is no successor."""
         if later and self._late:
             self._late -= 1
             return SessionLost(why)
@@ -246,11 +245,11 @@ class SessionClient:
             await self.back_off(attempt)
 
     def _sent(self) -> Instant:
-        """Now, by the ledger's time once that is known: a wrong clock here must not make a command come too late."""
+        """Return ledger time if known: a wrong local clock must not make commands expire."""
         return self.offset.to_remote(self._now()) if self.offset.is_measured else self._clock.wall()
 
     async def _once(self, path: str, body: bytes, count: int) -> list[CommandReply] | None:
-        """Send commands once; None when they may have landed or not."""
+        """Send commands once; None if their outcome is unknown."""
         asked, server = self._now(), self.server
         reply = await self._ask(path, (MSGPACK,), body)
         if reply is None:
@@ -268,7 +267,7 @@ class SessionClient:
         return answers
 
     def _not_here(self, server: str, code: str, why: str, reply: Reply) -> None:
-        self.last_error = f"{server} does not take what {self.actor} says: {why} ({code})"
+        self.last_error = f"{server} did not accept a request of {self.actor}: {why} ({code})"
         self.try_another_server(server, first_value(reply.headers, LEADER))
 
     async def _ask(self, path: str, headers: Pairs, body: bytes) -> Reply | None:
@@ -284,4 +283,4 @@ class SessionClient:
 
 
 class Superseded(Exception):
-    """Another scheduler has this one's name: it must not propose any more."""
+    """Another scheduler uses this name: this one must stop proposing."""

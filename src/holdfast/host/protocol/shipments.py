@@ -1,9 +1,9 @@
-"""What the platform sends on a region's stream: what it knows of the region's log, then steps of its own, and beats
-while there are none. Frames of msgpack.
+"""Messages on a region's stream: the known position of the region's log, shipments, and heartbeats.
 
-`GET /v1/shipments?region=NAME&log=LOG_ID&term=TERM&cursor=41.1048575&session=7.0`, with the cursor that the region has
-logged: the stream goes on from there. With `list=yes`, without a log, or with a cursor of `0.0`, it begins with a full
-list, which comes in parts. `proof=TEXT` is the newest proof that the region was shipped (see `evidence`).
+Frames of msgpack. The stream resumes at the cursor that the region has logged: `GET
+/v1/shipments?region=NAME&log=LOG_ID&term=TERM&cursor=41.1048575&session=7.0`. With `list=yes`, without a log, or with
+cursor `0.0` it starts with a full list in parts. `proof=TEXT` is the newest proof shipped to the region (see
+`evidence`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ SHIPMENTS = "/v1/shipments"
 
 
 class KnownPosition(Row, frozen=True, tag="known"):
-    """The first message of every stream: how far the region's own log is known here, and how the digest of that batch
-    begins, as people read it; position 0: nothing is known."""
+    """The first message of a stream: the newest position of the region's log that the platform has.
+
+    The start of that batch's digest is in text form. Position 0: none.
+    """
 
     position: Revision
     digest: str
 
 
 class Shipment(Row, frozen=True, tag="shipment"):
-    """A step, or a part of a full list, to be applied; the platform's ledger time and place when it was made.
+    """A step, or a part of a full list, with the platform's ledger time and position when it was made.
 
-    `whole`: with it the region has everything there is for it at that time. Otherwise more is being read.
+    With `complete` the region has everything as of that time.
     """
 
     ship: Ship
@@ -39,9 +41,9 @@ class Shipment(Row, frozen=True, tag="shipment"):
 
 
 class LinkHeartbeat(Row, frozen=True, tag="beat"):
-    """There was nothing to ship; the platform's ledger time and place, and `whole` as in a shipment.
+    """There was nothing to ship. Ledger time, position and `complete` as in a shipment.
 
-    `leads`: the sender can show that it leads. One that cannot says so once, and its stream ends.
+    Without `leads` the sender cannot prove that it leads, and the stream ends.
     """
 
     at: Instant
@@ -56,10 +58,10 @@ _messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 def encode_message(message: Message) -> bytes:
-    """The frame of a message."""
+    """Return the frame of a message."""
     return encode(message)
 
 
 def read_message(frame: bytes) -> Message:
-    """The message in a frame. `msgspec.MsgspecError` when it holds what this version does not know."""
+    """Return the message in a frame, or raise `msgspec.MsgspecError`."""
     return _messages.decode(frame)

@@ -1,4 +1,4 @@
-"""Waits that grow with each attempt, jitter that is the same for the same identity, and a token bucket."""
+"""Exponential back-off, jitter by identity, and a token bucket."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.host.ports.clock import Clock
 
 
 def jittered(most_ms: int, *identity: object) -> int:
-    """Between half of it and all of it, always the same for the same identity, whose parts need a stable repr."""
+    """Return a value between half of the limit and the limit, fixed by the identity, whose parts need a stable repr."""
     name = "\x1f".join(repr(part) for part in identity).encode()
     drawn = int.from_bytes(blake2b(name, digest_size=8).digest())
     half = most_ms // 2
@@ -16,23 +16,23 @@ def jittered(most_ms: int, *identity: object) -> int:
 
 
 def exponential(first_ms: int, most_ms: int, attempt: int) -> int:
-    """The wait before this attempt, counted from 1: twice as long each time, up to the most."""
+    """Return the wait before this attempt, counted from 1: doubled each time, up to the limit."""
     return min(most_ms, first_ms << min(attempt - 1, 40))
 
 
 class TokenBucket:
-    """A token bucket: `burst` turns at once, `per_second` on average."""
+    """A token bucket: `burst` tokens at once, `per_second` on average."""
 
     def __init__(self, clock: Clock, per_second: int, burst: int) -> None:
         assert min(per_second, burst) > 0, (per_second, burst)
         self._clock = clock
         self._cost_us = max(1, 1_000_000 // per_second)
         self._burst_us = burst * self._cost_us
-        #: When the bucket will be full again: one number says how much is in it at any time.
+        #: When the bucket will be full again, which determines its content at any time.
         self._full_at_us = 0
 
     def take(self) -> int:
-        """Zero, and a turn is taken; or how many milliseconds until there is one."""
+        """Take a token and return zero, or return the milliseconds until there is one."""
         now_us = self._clock.boot() * 1000
         full_at = max(self._full_at_us, now_us) + self._cost_us
         early_us = full_at - self._burst_us - now_us

@@ -1,8 +1,8 @@
-"""Calls that may hang, as on a mount that does not answer or a table of users that asks the network: each in a thread
-of its own, so that the agent's loop, and with it its heartbeats, goes on.
+"""Calls that may block, such as on an unresponsive mount or a user lookup over the network.
 
-A thread that hangs cannot be ended. It is given up: nobody hears its result, and the process does not wait for it at
-its end. Of each kind only a few are under way at a time, so that what hangs takes nothing from others.
+Each runs in a thread of its own, so that the agent's loop continues to send heartbeats. A blocked thread cannot be
+ended: it is abandoned, also at exit, and its result discarded. At most
+`CALLS_PER_KIND_MAX` of a kind run at a time, so that blocked calls do not slow down other kinds.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import TypeVar
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 
-#: So many of one kind are under way at a time.
+#: Largest number of calls of one kind at a time.
 CALLS_PER_KIND_MAX = 4
 
 T = TypeVar("T")
 
 
 class Hangs(Exception):
-    """It was given up: it gave no answer in time, or as many of its kind as may hang do so already."""
+    """The call was abandoned: it timed out, or too many of its kind are blocked."""
 
 
 class BlockingCalls:
-    """Those of one agent, on its loop."""
+    """The blocking calls of one agent, on its loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -36,9 +36,11 @@ class BlockingCalls:
         self._turns: dict[str, asyncio.Semaphore] = {}
 
     async def ask(self, kind: str, limit_ms: int, call: Callable[[], T]) -> T:
-        """What it gives, or raises; `Hangs` when that takes too long, or so many hang already. Only for calls that
-        leave nothing behind if they end later."""
-        async with self._turn(kind):  # whoever has it waits no longer than the limit
+        """Return the call's result, or raise its error; raise `Hangs` at the limit, or if too many are blocked already.
+
+        Only for calls without an effect if they end later.
+        """
+        async with self._turn(kind):  # a holder of this turn waits at most for the limit
             if self._under_way[kind] >= CALLS_PER_KIND_MAX:
                 raise Hangs(f"{kind}: no answer, and {CALLS_PER_KIND_MAX} others wait for one already")
             try:
@@ -47,7 +49,7 @@ class BlockingCalls:
                 raise Hangs(f"{kind}: no answer within {limit_ms} ms") from None
 
     async def wait(self, kind: str, call: Callable[[], T]) -> T:
-        """What it gives, or raises, however long it takes: what others believe depends on it."""
+        """Return the call's result, or raise its error, however long it takes."""
         async with self._turn(kind):
             return await self._begin(kind, call)
 
@@ -61,7 +63,7 @@ class BlockingCalls:
 
         def take(result: T | None, error: BaseException | None) -> None:
             self._under_way[kind] -= 1
-            if answer.done():  # nobody waits for it any more
+            if answer.done():  # the caller stopped waiting
                 return
             if error is not None:
                 answer.set_exception(error)

@@ -1,7 +1,7 @@
-"""Waiting for something to happen, and not for ever: a flag that wakes those who wait for it, or the clock does.
+"""An event that can be awaited with a timeout: either the event or the clock wakes the waiter.
 
-What waits for an event with an end is the most common way to wait here, and mostly nothing happens. So nobody is
-cancelled when the time is over, as by `waiting.within`: whoever waits is woken, as by the event, and looks.
+This is the most frequent wait of a host. So a timeout does not cancel the waiter, as `deadlines.within` does, but wakes
+it as the event would.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.host.ports.clock import Clock
 
 
 class ClockEvent:
-    """Like `asyncio.Event`, with an end to the wait."""
+    """Like `asyncio.Event`, with an optional timeout."""
 
     __slots__ = ("_is_set", "_waiters")
 
@@ -22,18 +22,18 @@ class ClockEvent:
         self._waiters: list[asyncio.Future[bool]] = []
 
     def is_set(self) -> bool:
-        """Whether whoever waits now does not wait."""
+        """Whether `wait` returns at once."""
         return self._is_set
 
     def set(self) -> None:
-        """It happened: everybody who waits goes on, and so does whoever comes before it is cleared."""
+        """Wake all waiters; later waits return at once until `clear`."""
         if not self._is_set:
             self._is_set = True
             for waiter in self._waiters:
                 _wake(waiter, True)
 
     def clear(self) -> None:
-        """From now on whoever comes waits for the next time."""
+        """Make later waits wait for the next `set`."""
         self._is_set = False
 
     async def wait(self) -> None:
@@ -42,7 +42,7 @@ class ClockEvent:
             await self._woken(asyncio.get_running_loop().create_future())
 
     async def within(self, clock: Clock, limit_ms: int) -> bool:
-        """Return when it is set, or after so long; whether it was set, in time or in the same moment."""
+        """Return when it is set, or after `limit_ms`; whether it was set."""
         if self._is_set:
             return True
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

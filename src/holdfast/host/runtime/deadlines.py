@@ -1,4 +1,4 @@
-"""Waits with an end, the first of several tasks, and long work in steps: by the host's clock and no other."""
+"""Waits with a deadline by the host's clock, the first of several tasks, and long work in steps."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ T = TypeVar("T")
 
 
 class DeadlinePassed(Exception):
-    """It was not done in time. Whether it will be done all the same is for the caller to know."""
+    """The work was not done in time. The caller decides whether it may still happen."""
 
 
 class Abandoned(Exception):
-    """Somebody else cancelled what was waited for: it has no result."""
+    """Other code cancelled the awaited work: it has no result."""
 
 
-#: So many turns of the loop whatever is ready goes before a deadline: one that comes late must not win over an answer
-#: that came in time and was not looked at yet.
+#: A deadline lets the loop turn this often before it acts: a late alarm must not win over a result that arrived in
+#: time.
 GIVES_WAY = 3
 
 
 class _Deadline:
-    """Cancels the task that waits, once its time is over, unless it waits no more or is being cancelled already."""
+    """Cancels the waiting task at the deadline, unless it is done or being cancelled."""
 
     __slots__ = ("before", "is_over", "is_passed", "task")
 
@@ -45,11 +45,11 @@ class _Deadline:
 
 
 async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
-    """What the awaitable gives, if it does so in time.
+    """Return the awaitable's result, if it arrives in time.
 
-    Otherwise it is cancelled, and `DeadlinePassed` raised once it has ended: nothing is left running. That it cancelled
-    itself is `Abandoned`, and not taken for a cancellation of the caller. It runs in the caller's own task: most waits
-    end in time, and a task and an alarm for each would cost more than what is waited for.
+    Otherwise cancel it, and raise `DeadlinePassed` once it has ended. If the awaitable was cancelled elsewhere, raise
+    `Abandoned`, which is no cancellation of the caller. It runs in the caller's own task, since a task for each wait
+    would be too expensive.
     """
     task = asyncio.current_task()
     assert task is not None, "only a task can wait"
@@ -60,18 +60,18 @@ async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
     except asyncio.CancelledError:
         if task.cancelling():
             raise
-        raise Abandoned("cancelled by somebody else") from None
+        raise Abandoned("the awaited work was cancelled") from None
     finally:
         deadline.is_over = True
         alarm.cancel()
         if deadline.is_passed and task.uncancel() <= deadline.before:
             raise DeadlinePassed(f"not done within {limit_ms} ms")
-        if task.cancelling() > deadline.before:  # whatever came of the work while it was ending
+        if task.cancelling() > deadline.before:  # also if the work returned or raised while it was ending
             raise asyncio.CancelledError
 
 
 async def run_until_first(*work: Coroutine[Any, Any, object]) -> None:
-    """Run all until one ends; then end the others, too. Raises what that one raised; of several, the first."""
+    """Run all until one ends, then cancel the others. Raise the error of that one; of several, the first."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -85,7 +85,7 @@ async def run_until_first(*work: Coroutine[Any, Any, object]) -> None:
 
 
 async def run_in_steps(work: Generator[None, None, T]) -> T:
-    """What comes of it, with a turn for everybody else between its bits."""
+    """Run the generator to its end and return its result, with a turn of the loop between its steps."""
     while True:
         try:
             next(work)
@@ -96,6 +96,6 @@ async def run_in_steps(work: Generator[None, None, T]) -> T:
 
 
 def is_being_cancelled() -> bool:
-    """Whether somebody wants the current task to end; otherwise what it waited for was cancelled, not the task."""
+    """Whether the current task is being cancelled, not only the awaited work."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_atomically(file: Path, text: str, mode: int = 0o666) -> None:
-    """Put this there, durably, and readable by whom the mode and the process's mask let."""
+    """Replace the file's text durably, with this mode less the umask."""
     fresh = file.with_suffix(".new")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as out:
         out.write(text)

@@ -1,9 +1,9 @@
-"""The garbage collector at a million objects: a full pass takes a third of a second, and nothing here makes cycles.
+"""The garbage collector at a million objects: a full collection takes a third of a second, and the code makes no
+cycles.
 
-It is off while a state is loaded; what is loaded is then frozen, so that no pass looks at it again; and full passes do
-not come by themselves (RULES 22). This is about the whole process: a host asks for it once. Where many hosts come and
-go in one process, as in a simulation, none of them decides for it: whoever lets them come looks after it
-(`gc_borrowed`).
+It is off while a state is loaded. The loaded state is then frozen, so that no collection examines it, and full
+collections do not run automatically (RULES 22). This applies to the process: a host calls it once. In a simulation of
+many hosts, the code that starts them controls the collector (`gc_borrowed`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Young objects are looked at now and then, the oldest generation never by itself.
+#: Young objects are collected regularly, the oldest generation never automatically.
 YOUNG, NEVER = 10_000, 1_000_000_000
-#: How often it is borrowed before a pass looks at everything, what was there before included.
+#: Number of borrowings between two full collections, which include the objects from before.
 FULL_EVERY = 16
 
 _is_borrowed = False
@@ -23,8 +23,9 @@ _times = 0
 
 @contextmanager
 def gc_borrowed() -> Iterator[None]:
-    """What comes into being in here is gone at the end: until then no pass looks at it, and then one pass looks at
-    nothing else. What hosts ask for in here does not count."""
+    """Collect nothing inside the block, and only the objects created in it at its end. Calls of hosts inside have no
+    effect.
+    """
     global _is_borrowed, _times
     if _is_borrowed:
         yield
@@ -46,7 +47,7 @@ def gc_borrowed() -> Iterator[None]:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """No collection in here; afterwards what there is counts as permanent."""
+    """Collect nothing inside the block; afterwards treat all objects as permanent."""
     if _is_borrowed:
         yield
         return
@@ -61,12 +62,12 @@ def gc_paused() -> Iterator[None]:
 
 
 def disable_full_collections() -> None:
-    """Leave the oldest generation alone from now on."""
+    """Stop collecting the oldest generation."""
     if not _is_borrowed:
         gc.set_threshold(YOUNG, gc.get_threshold()[1], NEVER)
 
 
 def freeze() -> None:
-    """What there is now is permanent: no pass looks at it again."""
+    """Treat all present objects as permanent: no collection examines them again."""
     if not _is_borrowed:
         gc.freeze()

@@ -1,4 +1,4 @@
-"""Work beside a server's part in a ledger: supervised for as long as that part lasts, and ended with it."""
+"""Supervised side tasks of a server's part in a ledger, which end with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SideTask = Callable[[], Coroutine[Any, Any, None]]
 async def run_with_side_tasks(
     main: Coroutine[Any, Any, None], work: dict[str, SideTask], clock: Clock, metrics: Metrics, logger: Logger
 ) -> None:
-    """Run `main` to its end with the work beside it. `Stopped` when some of that has to be given up."""
+    """Run `main` to its end, with side tasks. Raise `Stopped` if one of them is given up."""
     failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     supervisor = Supervisor(clock, metrics, logger, on_give_up=lambda name, error: _fail(failed, name, error))
     task = asyncio.create_task(main)
@@ -40,11 +40,11 @@ async def run_with_side_tasks(
 def _fail(failed: asyncio.Future[BaseException], name: str, error: BaseException) -> None:
     if not failed.done():
         known = isinstance(error, Stopped | UpgradeNeeded)
-        failed.set_result(error if known else Stopped(f"{name} failed again and again: {error!r}"))
+        failed.set_result(error if known else Stopped(f"{name} failed repeatedly: {error!r}"))
 
 
 def _guarded(name: str, work: SideTask, failed: asyncio.Future[BaseException]) -> SideTask:
-    """The work, which is not tried again when it finds that this server must stop."""
+    """Return the work, not restarted after it raised `Stopped` or `UpgradeNeeded`."""
 
     async def run() -> None:
         try:

@@ -1,10 +1,10 @@
-"""Every long-lived task of a host, by name: restarted when it fails, and given up when it keeps failing (RULES 21).
+"""All long-lived tasks of a host, by name: restarted when they fail, given up when they keep failing (RULES 21).
 
     start ──▶ running ──▶ failed ──back-off──▶ running        third failure within the window ──▶ on_give_up
                      └──▶ ended, if it was started with `once`
 
-A task that ends without having been asked to has failed too: nobody would notice that its work is no longer done.
-Giving up ends this task only. What then becomes of the process is decided by whoever built it.
+A task that ends by itself has failed too. Giving up ends this task only; the creator of the supervisor decides about
+the process.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from holdfast.host.runtime.backoff import exponential
 from holdfast.host.runtime.deadlines import DeadlinePassed, is_being_cancelled, within
 from holdfast.host.runtime.telemetry import Logger, Metrics
 
-#: Makes the work of a task anew for each start.
+#: Creates the work of a task for each start.
 Factory = Callable[[], Coroutine[Any, Any, None]]
 OnGiveUp = Callable[[str, BaseException], None]
 
 
 class EndedEarly(Exception):
-    """A task that should have gone on came to its end."""
+    """A task that must not end has ended."""
 
 
 class RestartLimits(Struct, frozen=True):
-    """How many failures within which time are too many, how long to wait between them, and for a task to stop."""
+    """Failures per window until a task is given up, the back-off of restarts, and the time for a stop."""
 
     failures: int = 3
     window_ms: int = 60_000
@@ -40,11 +40,11 @@ class RestartLimits(Struct, frozen=True):
 
 
 def _only_count(name: str, error: BaseException) -> None:
-    """Nobody asked to be told."""
+    """The default callback: nothing else to do."""
 
 
 class Supervisor:
-    """The tasks of one part of a host. When it has stopped, none of them is left."""
+    """The tasks of one part of a host. After `stop`, none of them is left."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Supervisor:
         self._stopped = False
 
     def start(self, name: str, factory: Factory, *, once: bool = False) -> None:
-        """Keep this work going under this name until `stop`; or, if `once`, until it ends without an error."""
+        """Run this work until `stop`; with `once`, until it ends without an error."""
         assert not self._stopped, f"{name} was started after the stop"
         assert name not in self._tasks, f"{name} is running already"
         task = self._tasks[name] = asyncio.create_task(self._keep(name, factory, once), name=name)
@@ -72,13 +72,14 @@ class Supervisor:
         self._metrics.gauge("task_running", 1, task=name)
 
     def running(self) -> list[str]:
-        """The names of the tasks that are kept going, in the order of their start."""
+        """Return the running tasks, in the order of their start."""
         return list(self._tasks)
 
     async def stop(self) -> None:
-        """Cancel the tasks, the youngest first, each after the one before has ended. Not to be called by one of them.
+        """Cancel the tasks, the youngest first, each after the previous one has ended. No task may call this for
+        itself.
 
-        A task that does not end is named and cancelled again, and waited for: a task left behind would go on acting.
+        A task that does not end is logged, cancelled again and waited for: otherwise it would continue to act.
         """
         self._stopped = True
         try:
@@ -112,16 +113,16 @@ class Supervisor:
             await self._clock.sleep(pause)
 
     async def _run(self, name: str, factory: Factory, once: bool) -> BaseException | None:
-        """How the task failed, or None when it ended as it should."""
+        """Return how the task failed, or None if it ended as it should."""
         try:
             await factory()
         except asyncio.CancelledError as error:
             if is_being_cancelled():
                 raise
-            return error  # something it waited for was cancelled: that is its failure, and no wish of ours
+            return error  # something that it awaited was cancelled: a failure, not a stop
         except Exception as error:
             return error
-        return None if once else EndedEarly(f"{name} ended, and should have gone on")
+        return None if once else EndedEarly(f"{name} ended without a stop")
 
     def _give_up(self, name: str, error: BaseException) -> None:
         self._metrics.count("task_gave_up", task=name)
@@ -136,5 +137,5 @@ class Supervisor:
         del self._tasks[name]
         self._metrics.gauge("task_running", 0, task=name)
         error = None if task.cancelled() else task.exception()
-        if error is not None:  # a mistake in here: it must not pass in silence
+        if error is not None:  # an internal error: it must not stay unnoticed
             self._give_up(name, error)

@@ -1,4 +1,4 @@
-"""Metrics and log lines of one host: plain numbers in memory, and events with fields through the standard library."""
+"""Metrics and log lines of one host: numbers in memory, events with fields through the standard library."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from msgspec import Struct
 
 Labels = tuple[tuple[str, str], ...]
 
-#: Upper bounds of the buckets of a timing, in milliseconds.
+#: Upper bounds of the buckets of a histogram, in milliseconds.
 BUCKETS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
 
 
 class Histogram(Struct):
-    """How often something took at most each bound; the last count is of what took longer."""
+    """Numbers of values per bound; the last count is of larger values."""
 
     counts: list[int]
     total: float = 0.0
@@ -22,7 +22,7 @@ class Histogram(Struct):
 
 
 class Metrics:
-    """The numbers of one host."""
+    """The metrics of one host."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, Labels], int] = {}
@@ -30,24 +30,24 @@ class Metrics:
         self.timings: dict[tuple[str, Labels], Histogram] = {}
 
     def count(self, name: str, by: int = 1, **labels: str) -> None:
-        """Something happened, `by` times."""
+        """Increase a counter by `by`."""
         key = (name, tuple(sorted(labels.items())) if labels else ())
         self.counts[key] = self.counts.get(key, 0) + by
 
     def counted(self, name: str, **labels: str) -> int:
-        """How often it happened."""
+        """Return the value of a counter."""
         return self.counts.get((name, tuple(sorted(labels.items()))), 0)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        """Something has this value now."""
+        """Set a gauge."""
         self.gauges[name, tuple(sorted(labels.items()))] = value
 
     def gauged(self, name: str, **labels: str) -> float:
-        """The value it has now; zero before the first."""
+        """Return the value of a gauge; zero before the first."""
         return self.gauges.get((name, tuple(sorted(labels.items()))), 0.0)
 
     def time(self, name: str, took_ms: float, **labels: str) -> None:
-        """Something took this long."""
+        """Add a duration to a histogram."""
         key = (name, tuple(sorted(labels.items())))
         timing = self.timings.get(key)
         if timing is None:
@@ -59,22 +59,22 @@ class Metrics:
 
 
 class Logger:
-    """Where one part of a host says what happened. `about` is on every line."""
+    """The log of one part of a host. `about` is on every line."""
 
     def __init__(self, part: str, **about: Any) -> None:
         self._logger = logging.getLogger(f"holdfast.{part}")
         self._about = about
 
     def info(self, event: str, **fields: Any) -> None:
-        """Something an operator may want to know afterwards."""
+        """Log an event that an operator may want to know afterwards."""
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Something that is not as it should be, and is being dealt with."""
+        """Log a problem that the host is dealing with."""
         self._write(logging.WARNING, event, fields)
 
     def error(self, event: str, error: BaseException | None = None, **fields: Any) -> None:
-        """Something that somebody has to look at; with the exception, if there was one."""
+        """Log an event that needs an operator, with the exception, if there was one."""
         self._write(logging.ERROR, event, fields, error)
 
     def _write(self, level: int, event: str, fields: dict[str, Any], error: BaseException | None = None) -> None:

@@ -1,11 +1,11 @@
-"""A scheduler at work: it views a region, proposes placements and reports why requests are pending.
+"""The scheduler host: it views a region, proposes placements and reports why requests are pending.
 
-How a placement is chosen is `core.scheduling`.
+Placement logic is in `core.scheduling`.
 
-- `region_client`     what a scheduler sees of its region (a port)
-- `loop`              view, attempt, proposal, outcome
+- `region_client`     the scheduler's access to its region (a port)
+- `loop`              view, cycle, proposal, outcome
 - `binder`            reserve plugins, bind, post-bind plugins
-- `pending_reporter`  why requests are pending
+- `pending_reporter`  reports of pending reasons
 - `embedded`          in the leader's process, fenced by the term
 - `standalone`        in a process of its own, with a mirror and a session
 """

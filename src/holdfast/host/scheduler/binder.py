@@ -1,8 +1,8 @@
-"""What comes after a proposal has landed: whoever may say no is asked, what was only reserved is bound, all are told.
+"""The steps after an accepted proposal: reserve plugins decide, reserved slots are bound, post-bind plugins run.
 
-bound at once ──────────────────────────────────▶ post-bind
-reserved ──▶ reserve: yes ──▶ Bind ─────────────▶ post-bind
-                    └─ no ──▶ Unreserve          nobody answers ──▶ the reservation ends by itself
+    bound at once ──────────────────────────────────▶ post-bind
+    reserved ──▶ reserve: yes ──▶ Bind ─────────────▶ post-bind
+                        └─ no ──▶ Unreserve          no answer ──▶ the reservation expires
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from holdfast.core.scheduling.scheduler import Proposal, Scheduler
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.region_client import RegionClient
 
-#: A slot that was placed: what it asked for, which it is, and its node.
+#: A placed slot: its ask, its key, and its node.
 Placed = tuple[SlotAsk, SlotKey, Revision]
 
 _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class Binder:
-    """What is left to do about placements of a scheduler."""
+    """Completes the placements of a scheduler."""
 
     def __init__(
         self, region: RegionClient, scheduler: Scheduler, plugins: Plugins, metrics: Metrics, logger: Logger
@@ -40,7 +40,7 @@ class Binder:
         self._logger = logger
 
     async def after(self, attempt: Proposal, unmet: Sequence[RefusedPart]) -> None:
-        """Bind what was reserved, and tell whoever wants to know. `Unavailable` when nobody answers."""
+        """Bind reserved slots and notify post-bind plugins. `Unavailable` if no answer arrives."""
         if attempt.command.bind and not self._plugins.post_binds:
             return
         placed = _placed(attempt, unmet)
@@ -59,13 +59,13 @@ class Binder:
                     self._raised(plugin.name, error)
 
     def _is_refused(self, one: Placed) -> bool:
-        """Whether somebody says no; whoever cannot say does."""
+        """Whether a reserve plugin declines the slot. A plugin that raises declines it."""
         for plugin in self._plugins.reserves:
             try:
                 why = plugin.refuses(*one)
             except Exception as error:
                 self._raised(plugin.name, error)
-                why = "it failed"
+                why = "the plugin failed"
             if why:
                 self._metrics.count("scheduler_unreserved", plugin=plugin.name)
                 return True
@@ -76,7 +76,7 @@ class Binder:
         self._logger.error("plugin-raised", plugin=plugin, why=f"{type(error).__name__}: {error}")
 
     async def _bind(self, attempt: Proposal, wanted: list[Placed], declined: tuple[SlotKey, ...]) -> list[Placed]:
-        """What was bound of it, beside what somebody has declined."""
+        """Bind the slots and return those that were bound. `declined` slots were declined before."""
         if not wanted:
             return []
         slots = tuple(slot for _, slot, _ in wanted)

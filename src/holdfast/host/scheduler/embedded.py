@@ -1,6 +1,6 @@
-"""A scheduler beside the leader of its region: no session, no wire; the term is its fence, as for a controller.
+"""The embedded scheduler, a leader task: no session, no connection. The term fences it, as it fences a controller.
 
-ledger.beside["scheduler"] = SchedulerBeside(ledger, plugins).run
+    ledger.leader_tasks["scheduler"] = EmbeddedScheduler(ledger, plugins).run
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ACTOR = principal("scheduler")
 
 
 class _EmbeddedClient:
-    """A leader as the scheduler of its term sees it: what is durable, which is never behind."""
+    """A leader as the scheduler of its term sees it. The view is the durable state and is never stale."""
 
     def __init__(self, leader: Leader[RegionState], hub: WatchHub) -> None:
         self._leader = leader
@@ -44,14 +44,14 @@ class _EmbeddedClient:
 
 
 class EmbeddedScheduler:
-    """The scheduler of whichever server leads."""
+    """The scheduler of the current leader."""
 
     def __init__(self, ledger: Ledger[RegionState], plugins: Plugins) -> None:
         self._ledger = ledger
         self._plugins = plugins
 
     async def run(self, leader: Leader[RegionState]) -> None:
-        """Schedule until the term is over."""
+        """Schedule until the term ends."""
         logger = Logger("scheduler", server=self._ledger.identity.server)
         region = _EmbeddedClient(leader, self._ledger.hub)
         await SchedulerLoop(region, self._plugins, self._ledger.clock, self._ledger.metrics, logger).run()

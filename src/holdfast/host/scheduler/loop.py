@@ -1,11 +1,11 @@
-"""A scheduler at work: it follows a region's log, looks when something changed, proposes, and hears what became of it.
+"""The scheduler loop: it follows a region's log, runs a cycle after changes, proposes, and processes answers.
 
-    batches ──▶ hear ──▶ look ──▶ propose ──▶ answer ──▶ landed or lost ──▶ look again
-                           └────▶ tell why requests wait
+    batches ──▶ observe ──▶ cycle ──▶ propose ──▶ answer ──▶ accepted or refused ──▶ cycle
+                              └────▶ report pending reasons
 
-Several proposals are under way at a time: while one is written the next is chosen, on a view from which the first is
-deducted. A proposal whose answer did not come may have landed: it stays deducted until a view shows it, or until it
-could land no more.
+Several proposals are in flight at once: while one is decided, the next is computed on a view from which the first is
+deducted. A proposal without an answer may have committed: it stays deducted until a view shows it, or until it can no
+longer commit.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from holdfast.host.scheduler.pending_reporter import PendingReporter
 from holdfast.host.scheduler.region_client import RegionClient
 from holdfast.host.watch.key_changes import ChangedKeys
 
-#: So many proposals are under way at a time.
+#: Largest number of proposals in flight.
 PROPOSALS_IN_FLIGHT_MAX = 3
-#: Without anything to do, everybody who sleeps is looked at after so long.
+#: Longest wait between two cycles without changes.
 IDLE_MS = 1_000
-#: Within so long everybody has heard of what is in the state.
+#: Time within which all changes of the state are observed.
 CHANGES_MS = 1_000
 
 _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class SchedulerLoop:
-    """One scheduler. `run` it for as long as it is to schedule."""
+    """One scheduler. `run` it while it is to schedule."""
 
     def __init__(self, region: RegionClient, plugins: Plugins, clock: Clock, metrics: Metrics, logger: Logger) -> None:
         self._region = region
@@ -56,7 +56,7 @@ class SchedulerLoop:
         self._telling = PendingReporter(region, self.scheduler, clock, metrics, logger)
         self._wake = ClockEvent()
         self._touched: list[ChangedKeys] = []
-        #: Whether changes were left out: everything is to be taken anew. Nothing is known before the first time.
+        #: Whether changes were missed, so that everything must be reloaded. Also before the first load.
         self._missed = False
         self._is_loading = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,7 +64,7 @@ class SchedulerLoop:
         self._proposals = 0
 
     async def run(self) -> None:
-        """Schedule for ever."""
+        """Schedule until cancelled."""
         self._start(self._listen())
         self._start(self._telling.run())
         self._start(self._resync())
@@ -100,10 +100,10 @@ class SchedulerLoop:
                 self._touched.append(touched)
                 self._wake.set()
             if not heard:
-                await self._clock.sleep(IDLE_MS)  # it may go on like this
+                await self._clock.sleep(IDLE_MS)  # the feed may keep ending at once
 
     async def _load(self, view: SchedulerView) -> None:
-        """Take everything anew. Much of it a little at a time: what changes meanwhile is heard afterwards."""
+        """Reload everything, large states piece by piece. Changes meanwhile are observed afterwards."""
         self._missed, self._touched = False, []
         pieces = self.scheduler.pieces(view.state)
         piece, at = next(pieces, None), pack_revision(view.state.info.seq, INDEX_MAX)
@@ -122,7 +122,7 @@ class SchedulerLoop:
             self._missed = True
 
     def _on_change(self, view: SchedulerView) -> bool:
-        """Take what changed since the last look; false while everything is to be taken anew."""
+        """Observe the changes since the last cycle. Return False while a reload is due."""
         if self._missed or self._is_loading:
             return False
         if self._touched:
@@ -132,7 +132,7 @@ class SchedulerLoop:
         return True
 
     async def _resync(self) -> None:
-        """Now and then compare everything with the state, a little at a time, and take what nobody told of."""
+        """Every `RESYNC_MS`, compare everything with the state, and load the keys whose changes were missed."""
         resync = self.scheduler.resync
         while True:
             await self._clock.sleep(RESYNC_MS)
@@ -161,7 +161,7 @@ class SchedulerLoop:
         return max(1, min(IDLE_MS, due - view.now))
 
     def _look(self, view: SchedulerView) -> bool:
-        """Propose what can be; whether there was something, or there is more to look at."""
+        """Run a cycle and send its proposal. Return whether there was one, or active groups are left."""
         attempt, waits = self.scheduler.run_cycle(view)
         self._metrics.count("scheduler_caught", self.scheduler.take_resync_hits())
         self._tell_shunned()
@@ -179,7 +179,7 @@ class SchedulerLoop:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """What is not expected of a task is a fault of ours, and ends all of it: whoever runs this starts it again."""
+        """A task that fails ends the loop; the caller of `run` restarts it."""
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._fault = task.exception()

@@ -1,8 +1,8 @@
-"""Why requests wait, as the ledger is told: when it has changed, a few at a time, and not of what is placed soon.
+"""Reports of pending reasons to the ledger: on change, a few at a time, and not for requests that are placed soon.
 
-    look ──▶ kept, the latest of each request ──▶ its time has come, and it still waits ──▶ ReportPending
+    cycle ──▶ latest reasons per request ──▶ due, and the request still waits ──▶ ReportPending
 
-A request that has just come is given a moment: most are placed within it, and nobody needs to hear that they waited.
+A new request is reported only after a moment, since most are placed within it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from holdfast.host.runtime.clock_event import ClockEvent
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.region_client import RegionClient
 
-#: A request that has waited for less is not spoken of.
+#: Waiting time before a request's first report.
 SOON_MS = 2_000
-#: The same reasons with other counts are told this often.
+#: Period of reports in which only counts changed.
 REPORT_AGAIN_MS = 30_000
-#: So many are told of at a time.
+#: Largest number of reports in flight.
 REPORTS_IN_FLIGHT_MAX = 16
-#: While nothing can be told, it is tried again after so long.
+#: Wait after a report that could not be sent.
 RETRY_MS = 500
 
 
 class _Unreported(Struct, frozen=True):
-    """What is to be told of a request, and on which view it was found."""
+    """Unreported reasons of a request, and the view that they were found on."""
 
     waits: UnplacedRequest
     generation: int
@@ -48,7 +48,7 @@ class _Unreported(Struct, frozen=True):
 
 
 class PendingReporter:
-    """What a scheduler has to tell. `run` it beside the scheduler."""
+    """The pending reports of a scheduler. `run` it next to the scheduler."""
 
     def __init__(
         self, region: RegionClient, scheduler: Scheduler, clock: Clock, metrics: Metrics, logger: Logger
@@ -59,12 +59,12 @@ class PendingReporter:
         self._metrics = metrics
         self._logger = logger
         self._untold: dict[RequestKey, _Unreported] = {}
-        #: By request: when its reasons were last told.
+        #: By request: the time of the last report.
         self._told_at: dict[RequestKey, int] = {}
         self._wake = ClockEvent()
 
     def note(self, sight: SchedulerView, waits: Sequence[UnplacedRequest]) -> None:
-        """Keep what a look found, as far as it is news."""
+        """Store the reasons that a cycle found, if they differ from those reported."""
         boot, view = self._clock.boot(), self._scheduler.table.revision
         for one in waits:
             key, known = one.entry.key, one.entry.request.reasons
@@ -76,7 +76,7 @@ class PendingReporter:
         self._wake.set()
 
     async def run(self) -> None:
-        """Tell for ever."""
+        """Report until cancelled."""
         while True:
             due, wait_ms = self._due()
             if due:
@@ -89,8 +89,7 @@ class PendingReporter:
                 await self._wake.within(self._clock, wait_ms)
 
     def _due(self) -> tuple[list[RequestKey], int | None]:
-        """Whose time has come, a few; and how long nobody's does, None: until something is noted. Who waits no more is
-        let go."""
+        """Return some due requests, and the wait for the next, if any. Requests that no longer wait are dropped."""
         view = self._region.view()
         if view is None:
             return [], RETRY_MS if self._untold else None
@@ -98,7 +97,7 @@ class PendingReporter:
         for key in self._untold:
             entry = queue.entry(key)
             if entry is None or entry.open <= 0:
-                gone.append(key)  # a look that finds it waiting once more says so
+                gone.append(key)  # if it waits again, a later cycle notes it
                 continue
             left_ms = _left_ms(entry.request.since, entry.request.reasons, view.now)
             if left_ms > 0:
@@ -115,7 +114,7 @@ class PendingReporter:
 
     async def _tell(self, key: RequestKey, untold: _Unreported) -> None:
         waits, view = untold.waits, untold.view
-        # Each request has a report of its own: the others that were looked at with it are in theirs.
+        # Each request has its own report, so the evidence names only this one.
         found = replace(waits.found, requests=((key[0], untold.generation),))
         decision = DecisionEvidence(view, waits.policy, (found,))
         try:
@@ -131,10 +130,10 @@ class PendingReporter:
 
 
 def _left_ms(since: Instant, known: tuple[PendingReason, ...], now: Instant) -> int:
-    """How long it is not told yet; 0 or less: its time has come."""
+    """Return the time until a first report is due; 0 or less if it is."""
     return 0 if known else since + SOON_MS - now
 
 
 def _shape(reasons: tuple[PendingReason, ...]) -> tuple[Any, ...]:
-    """Which reasons there are, whatever their counts."""
+    """Return the codes of the reasons without their counts."""
     return tuple((reason.code, _shape(reason.below)) for reason in reasons)

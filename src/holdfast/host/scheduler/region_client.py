@@ -1,4 +1,4 @@
-"""The ledger that a scheduler works for, as the scheduler sees it: beside it, or far away."""
+"""The port to the ledger of a scheduler's region, in its own process or remote."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ ProposalAnswer = Committed | Refused | Repeated
 
 
 class RegionClient(Protocol):
-    """A view that may be old, and a voice that is judged."""
+    """A view, which may be stale, and a way to submit commands."""
 
     def view(self) -> SchedulerView | None:
-        """What is known of it now; None while it cannot be spoken to: then there is no use in looking. The state is
-        for reading in this turn of the loop, and not to be kept."""
+        """Return the current view; None while the ledger cannot be reached. The state is valid in this turn of the
+        event loop only.
+        """
 
     def changes(self) -> KeyChanges:
-        """What changes from this call on."""
+        """Return the changes from this call on."""
 
     async def submit(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> ProposalAnswer:
-        """The answer, once it is there. `Unavailable` when it is not known whether there will ever be one."""
+        """Submit a command and return its answer. `Unavailable` if the outcome is unknown."""

@@ -1,16 +1,16 @@
-"""A scheduler in a process of its own: a mirror of the region's log to look at, a session to speak in.
+"""The standalone scheduler, in its own process: a mirror of the region's log as view, and a session for commands.
 
-    mirror loaded ──▶ open a session ──▶ the mirror shows it ──▶ schedule ──▶ the session is over
+    mirror loaded ──▶ open a session ──▶ the mirror shows it ──▶ schedule ──▶ the session ends
           ▲                                                                     │
-          ├────── silent for too long, numbers used up, state over or wrong ◀───┤
-                                                    somebody else has the name ─┴──▶ `Superseded`: stop, for good
+          ├─── expired, numbers used up, mirror replaced or damaged ◀───────────┤
+                                                    superseded by its name ─────┴──▶ `Superseded`: stop for good
 
-Opening a session ends the one before it: nothing that was said in that one can land any more, and a view that shows the
-new session shows all that did. So whatever nobody answered is settled when the next session begins to schedule, and
-nothing has to be remembered across lives: neither by who lost a session, nor by who was killed and started again.
+A new session ends the one before it: commands of the old session can no longer commit, and a view that shows the new
+session shows all that did. So unknown outcomes are settled before a new session schedules, and nothing must be
+remembered between sessions or across a restart.
 
-A name has one scheduler. Who is told that another session has its name leaves it: two that took it from each other in
-turn would both schedule nothing.
+Each name has one scheduler. A process that learns of another session under its name stops: if two replaced each other
+in turn, neither would schedule.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from holdfast.host.scheduler.region_client import ProposalAnswer
 from holdfast.host.streams.mirror import Mirror
 from holdfast.host.watch.hub import KeyFeed
 
-#: So many commands go in one round at most, so that none waits for the answers to a great many others.
+#: Commands per request at most, so that none waits for many others.
 COMMANDS_MAX = 100
-#: A scheduler that the region does not take asks again after so long: a person has to do something first.
+#: Retry period after a rejected session: an operator has to act first.
 REJECTED_RETRY_MS = 5_000
 
 
 class _StandaloneClient:
-    """A region as a scheduler far away sees it, in one session: what was heard of, and how old that is."""
+    """A remote region in one session: the mirrored state and its age."""
 
     def __init__(self, mirror: Mirror, session: SessionClient) -> None:
         self._mirror = mirror
         self._session = session
-        # It moves on with the log. Should another one take its place, this session ends; until it has, what was heard
-        # of the one is not looked up in the other.
+        # The state follows the log. If the mirror replaces it, this session ends: observed changes of one state must
+        # not be applied to another.
         self._state = mirror.state
         self._waiting: deque[tuple[SessionCommand, asyncio.Future[ProposalAnswer]]] = deque()
         self._wake = asyncio.Event()
@@ -68,7 +68,7 @@ class _StandaloneClient:
         return await answer
 
     async def speak(self) -> None:
-        """Send what is said, in its order, a round at a time: what is said meanwhile goes in the next one."""
+        """Send submitted commands in order, in rounds."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -80,7 +80,7 @@ class _StandaloneClient:
 
 
 def _give(answer: asyncio.Future[ProposalAnswer], answered: CommandReply) -> None:
-    """Hand on what became of a command, unless whoever said it is gone."""
+    """Pass the outcome of a command to its caller, unless that was cancelled."""
     if answer.done():
         return
     if answered.said is CommandOutcome.LANDED:
@@ -88,12 +88,12 @@ def _give(answer: asyncio.Future[ProposalAnswer], answered: CommandReply) -> Non
         return
     try:
         answer.set_result(Refused(Code(answered.code), answered.message, answered.facts))
-    except ValueError:  # a newer server's word: whatever it means, nothing is known to have landed
-        answer.set_exception(Failed(f"refused with {answered.code}, which this version does not know"))
+    except ValueError:  # a code of a newer server: the command is not known to be committed
+        answer.set_exception(Failed(f"refused with {answered.code}, which this version does not support"))
 
 
 class StandaloneScheduler:
-    """One scheduler by its name. `run` it for as long as it is to schedule."""
+    """One scheduler by its name. `run` it while it is to schedule."""
 
     def __init__(
         self, session: SessionClient, mirror: Mirror, plugins: Plugins, clock: Clock, metrics: Metrics
@@ -134,7 +134,7 @@ class StandaloneScheduler:
         self._logger.info("session", session=format_revision(self._session.session), server=self._session.server)
 
     async def _live(self, times: int) -> None:
-        """One session, to its end; or until its state is shown no more: another one knows nothing of this session."""
+        """Run one session until it ends or the mirror replaces its state, which may then lack the session."""
         region = _StandaloneClient(self.mirror, self._session)
         await run_until_first(
             self._session.keep_alive(), region.speak(), self._schedule(region), self.mirror.shown.over(times)

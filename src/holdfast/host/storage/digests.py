@@ -1,8 +1,9 @@
-"""Digests of the state in the log: a server whose state differs stops, and a mirror's begins anew (RULES 16).
+"""State digests in the log: a server whose state differs stops, and a mirror whose state differs loads again (RULES
+16).
 
-A leader forks its state at certain batches, digests the fork in small steps, and records the digest in the log. Whoever
-follows forks at the same batches and compares. Which batches those are follows from the state alone: every thousandth,
-and in a large state only every so many thousandth that digesting stays a small part of the work.
+A leader forks its state at certain batches, digests the fork in small steps, and records the digest in the log.
+Followers and mirrors fork at the same batches and compare. The state determines these batches: every thousandth, and
+fewer in a large state, to limit the work.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from holdfast.host.storage.durable_state import DurableState
 S = TypeVar("S", bound=LedgerState)
 
 EVERY_BATCHES = 1_000
-#: For each of so many rows a digest waits for another thousand batches.
+#: For each group of this many rows, a digest waits for another thousand batches.
 ROWS_EACH = 1 << 14
-#: Between two steps, which take a millisecond or two, everybody else gets at least this long.
+#: The pause after each step of a millisecond or two, for other tasks.
 REST_MS = 4
 
 Record = Callable[[RecordDigest], Awaitable[object]]
 
 
 def is_due(state: LedgerState) -> bool:
-    """Whether the state after this batch is one to be digested: the same answer on every server."""
+    """Whether the state after this batch is digested: the same on every server."""
     seq = state.info.seq
     return seq % EVERY_BATCHES == 0 and seq // EVERY_BATCHES % (state.row_count() // ROWS_EACH + 1) == 0
 
 
 class DigestChecker(Generic[S]):
-    """The digests that one process has taken lately of one state, and those it found in the log."""
+    """Recent digests of one state, and those in the log."""
 
     def __init__(self, durable: DurableState[S], clock: Clock, metrics: Metrics) -> None:
         self._durable = durable
@@ -63,9 +64,9 @@ class DigestChecker(Generic[S]):
                     self._some.set()
 
     async def watch(self, record: Record | None = None) -> None:
-        """Digest what is due and compare it with the log, for ever. `StateDiffers` when the two disagree.
+        """Digest the state when due and compare it with the log. Raise `StateDiffers` if they differ.
 
-        A leader says how a digest is recorded; who follows does not.
+        A leader passes `record`, which puts a digest into the log; followers do not.
         """
         while True:
             await self._some.wait()
@@ -94,8 +95,8 @@ class DigestChecker(Generic[S]):
             mine, logged = self._taken[seq], self._logged[seq]
             if mine != logged:
                 raise StateDiffers(
-                    f"after batch {seq} the state here has digest {mine.hex()}, the log says {logged.hex()}. "
-                    "hint: it has to be loaded anew: start a server that has stopped again, and report it"
+                    f"after batch {seq} the state here has digest {mine.hex()}, the log has {logged.hex()}. "
+                    "hint: restart the server, which loads its state again, and report this error"
                 )
             self._metrics.count("state_digests_compared")
         newest = max(self._taken, default=0)

@@ -1,7 +1,7 @@
-"""The durable state of one server, and who waits for it.
+"""The durable state of one server, and the waiters for a batch.
 
-Everything that reads, watches, forks or snapshots sees this state, which holds landed batches only: a batch is decided
-on an overlay and merged in the loop turn in which it is answered and published (RULES 10).
+All reads, watches, forks and snapshots see this state, which contains committed batches only. A batch is decided on an
+overlay, and merged in the loop turn in which it is answered and published (RULES 10).
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from holdfast.host.ports.store import Head, LogStore
 
 S = TypeVar("S", bound=LedgerState)
 
-#: Of how many batches the digests are kept in memory, to check tokens against.
+#: Number of recent digests in memory, to check revision tokens against.
 DIGESTS_KEPT = 4_096
-#: So many who wait no longer are not worth tidying away.
+#: Finished waiters beyond this number are removed.
 WAITERS_KEPT = 256
 
 Listener = Callable[[Batch[Any]], None]
 
 
 def leader_named(batch: Batch[Any]) -> str:
-    """The server whose term begins with this batch; empty if none does. A term begins its batch, or follows the log."""
+    """Return the server whose term begins with this batch, by its first two records; empty: none."""
     firsts = (event for record in batch.records[:2] for event in record.events[:1])
     return next((event.leader for event in firsts if type(event) is TermStarted), "")
 
 
 class DurableState(Generic[S]):
-    """A state that only moves on by whole, landed batches."""
+    """A state that moves on by complete, committed batches only."""
 
     def __init__(self, definition: LedgerDefinition[S], state: S) -> None:
         self.definition = definition
         self.state = state
-        #: Told of every batch, in order, in the turn in which it becomes the state. They must not wait or raise.
+        #: Called with every batch, in order, in the turn in which it is applied. They must not wait or raise.
         self.listeners: list[Listener] = []
-        #: How many bytes of the log went into this state since it was loaded.
+        #: Bytes of the log applied since this state was loaded.
         self.log_bytes = 0
-        #: The server that the newest term in the log was begun by; empty when that was not seen.
+        #: The server that started the newest term; empty if unknown.
         self.leader = ""
         self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=DIGESTS_KEPT)
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._asked = 0
-        #: How many have stopped waiting since they were last tidied away.
+        #: Number of waiters that have finished since the last cleanup.
         self._done = 0
         self._remember()
 
     def install(self, state: S, leader: str = "") -> None:
-        """A state that was loaded takes the place of this one, which it must not lie behind.
+        """Replace this state by a loaded one, which must not be older.
 
-        `leader` is who began its term, if that was seen while it was loaded.
+        The leader that started its term is in `leader`, if it was seen during loading.
         """
         assert state.info.seq >= self.state.info.seq, (state.info.seq, self.state.info.seq)
         same_term = state.info.term == self.state.info.term
@@ -70,23 +70,23 @@ class DurableState(Generic[S]):
         self._wake(state.info.seq)
 
     def head(self, floor: int = 0) -> Head:
-        """Where this state is, as a store would say it."""
+        """Return the position of this state as a head."""
         facts = self.state.info
         return Head(facts.log_id, facts.seq, facts.digest, floor)
 
     def token(self) -> RevisionToken:
-        """Where this state is, for a reader to come back to."""
+        """Return the position of this state as a revision token."""
         facts = self.state.info
         return token_of(facts.log_id, facts.term, facts.seq, facts.digest)
 
     def commit(self, draft: BatchDraft[S], size_bytes: int) -> None:
-        """The draft's batch is durable: it becomes the state, and everybody is told."""
+        """Merge the draft of a durable batch, and notify the listeners."""
         batch = draft.batch()
         draft.commit()
         self._moved_on(batch, size_bytes)
 
     def apply(self, batch: Batch[Any], size_bytes: int) -> None:
-        """The next batch from the log becomes the state."""
+        """Apply the next batch from the log to the state."""
         fold(self.definition, self.state, batch)
         self._moved_on(batch, size_bytes)
 
@@ -110,7 +110,7 @@ class DurableState(Generic[S]):
             self._recent.append((facts.seq, facts.term, facts.digest))
 
     async def wait_for(self, seq: int, timeout_ms: int) -> None:
-        """Return once batch `seq` is part of the state. `NotReached` when that takes longer."""
+        """Return once batch `seq` is part of the state. Raise `NotReached` after the timeout."""
         if self.state.info.seq >= seq:
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -126,7 +126,7 @@ class DurableState(Generic[S]):
             self._tidy()
 
     def _tidy(self) -> None:
-        """Forget those who no longer wait, now and then: what some of them waited for may never come."""
+        """Remove finished waiters now and then: their batches may never arrive."""
         self._done += 1
         if self._done * 2 > len(self._waiting) + WAITERS_KEPT:
             self._waiting = [one for one in self._waiting if not one[2].done()]
@@ -134,13 +134,15 @@ class DurableState(Generic[S]):
             self._done = 0
 
     def must_be_of_this_log(self, held: RevisionToken) -> None:
-        """`Diverged` when the token is of another log: no waiting will make it part of this one."""
+        """Raise `Diverged` if the token is of another log."""
         if self.state.info.log_id not in ("", held.log_id):
             raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
 
     async def verify(self, held: RevisionToken, log: LogStore) -> RevisionToken:
-        """The token's batch as this log has it. `Diverged` unless it is part of it; `LogTrimmed` where nobody can
-        tell."""
+        """Return the token of the same batch in this log.
+
+        Raises `Diverged` if the token is not in this log, and `LogTrimmed` if its batch is trimmed.
+        """
         facts = self.state.info
         if held.log_id != facts.log_id or held.seq > facts.seq:
             raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
@@ -151,7 +153,7 @@ class DurableState(Generic[S]):
         return token_of(held.log_id, term, held.seq, digest)
 
     async def _batch_at(self, seq: int, log: LogStore) -> tuple[int, bytes]:
-        """The term and the digest of a batch: as they are remembered, or else by the log."""
+        """Return the term and digest of a batch, from memory or from the log."""
         if not seq:
             return 0, b""
         if self._recent and seq >= self._recent[0][0]:
@@ -161,7 +163,7 @@ class DurableState(Generic[S]):
 
 
 def check_forward(store: str, seen: Head, head: Head) -> None:
-    """`StoreWentBackwards` unless `head` can be what `seen` became."""
+    """Raise `StoreWentBackwards` unless `head` can be a successor of `seen`."""
     is_same = head.seq == seen.seq and head.same_place(seen)
     if is_same or seen.seq == 0 or (head.seq > seen.seq and head.log_id == seen.log_id):
         return

@@ -1,6 +1,6 @@
-"""From a store to a state: the newest snapshot that is intact, and the batches after it.
+"""Load a state from a store: the newest intact snapshot, and the batches after it.
 
-manifests, newest first --> verify every chunk --> restore      a damaged one is named, and the next one tried
+manifests, newest first --> verify every chunk --> restore      a damaged one is logged, and the next one tried
 batches after it        --> chain, decode, fold                 a damaged one is named, and the server stops
 """
 
@@ -22,14 +22,14 @@ from holdfast.host.storage.durable_state import leader_named
 
 S = TypeVar("S", bound=LedgerState)
 
-#: How much of the log is read at once.
+#: Bytes of the log per read.
 READ_BYTES = 8 << 20
-#: How many batches are folded before others get a turn.
+#: Number of batches that are folded per turn of the loop.
 FOLD_AT_ONCE = 64
 
 
 class Damaged(Stopped):
-    """The log cannot be read on from a place that the message names."""
+    """The log cannot be read past the position that the message names."""
 
 
 class LoadedState(Generic[S]):
@@ -39,14 +39,14 @@ class LoadedState(Generic[S]):
         self.state = state
         self.snapshot = snapshot
         self.size_bytes = size_bytes
-        #: How much log came after the snapshot.
+        #: Bytes of the log after the snapshot.
         self.tail_bytes = 0
-        #: Who began the newest term of it, if that log says so.
+        #: The server that started the newest term, if the log shows it.
         self.leader = ""
 
 
 async def load(definition: LedgerDefinition[S], store: Store, logger: Logger) -> LoadedState[S]:
-    """The state as of the store's head."""
+    """Return the state as of the store's head."""
     with gc_paused():
         manifests = await store.manifests()
         loaded = await _from_snapshot(definition, store, manifests, logger)
@@ -82,7 +82,7 @@ async def _fold_some(definition: LedgerDefinition[S], store: Store, loaded: Load
 
 
 async def _leader_before(definition: LedgerDefinition[S], store: Store, state: S, floor: int) -> str:
-    """Who began the newest term, found in the log before the snapshot; empty when it no longer reaches back so far."""
+    """Return the server that started the newest term, from the log before the snapshot; empty if it is trimmed."""
     first, last = floor + 1, state.info.seq
     if first > last:
         return ""
@@ -99,7 +99,7 @@ async def _leader_before(definition: LedgerDefinition[S], store: Store, state: S
 
 
 def read_batch(definition: LedgerDefinition[Any], state: LedgerState, stored: StoredBatch, store: str) -> Batch[Any]:
-    """The batch that follows this state. `Damaged` if it is not what was written, `UpgradeNeeded` if it is newer."""
+    """Return the batch that follows this state, or raise `Damaged`, or `UpgradeNeeded` for a newer format."""
     try:
         batch: Batch[Any] = definition.batches.read(stored.raw, state.info.digest, stored.digest)
     except Corrupt as error:
@@ -111,22 +111,22 @@ def read_batch(definition: LedgerDefinition[Any], state: LedgerState, stored: St
     except UpgradeNeeded as error:
         raise UpgradeNeeded(f"{store}: {error}. hint: start a newer version of this server") from error
     if batch.header.seq != stored.seq or stored.seq != state.info.seq + 1:
-        raise Damaged(f"{store}: batch {batch.header.seq} stands at place {stored.seq}, after {state.info.seq}")
+        raise Damaged(f"{store}: batch {batch.header.seq} is stored as batch {stored.seq}, after {state.info.seq}")
     return batch
 
 
 def _must_follow(definition: LedgerDefinition[Any], state: LedgerState, stored: StoredBatch, store: str) -> None:
-    """A batch that is intact and follows another past than ours is not damaged: the store is another one (RULES 9)."""
+    """Raise if the batch is intact and follows another history: the store was replaced (RULES 9)."""
     try:
         previous = definition.batches.header(stored.raw).previous
-    except UpgradeNeeded:  # its bytes make no sense at all
+    except UpgradeNeeded:  # the bytes are unreadable
         return
     facts = state.info
     if previous != facts.digest and chain(previous, stored.raw) == stored.digest:
         raise StoreWentBackwards(
             f"{store}: batch {stored.seq} follows {previous[:8].hex()}, and this server was at "
             f"{facts.log_id}:{facts.seq}:{facts.digest[:8].hex()}; this server stops. "
-            "hint: the store was restored from a backup and written to; start this server anew to follow it"
+            "hint: the store was restored from a backup and written to; restart this server to follow it"
         )
 
 
@@ -146,7 +146,7 @@ async def _from_snapshot(
 
 
 async def _restore(state: LedgerState, store: Store, manifest: Manifest) -> None:
-    """Chunk by chunk, the next being read while one is decoded."""
+    """Restore a snapshot; the next chunks are read while one is decoded."""
     restoring = SnapshotLoader(state, manifest)
     parts = [part.name for part in manifest.parts]
     reading = [asyncio.ensure_future(store.get_chunk(manifest.seq, name)) for name in parts[:2]]

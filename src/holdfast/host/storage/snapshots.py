@@ -1,11 +1,10 @@
-"""Snapshots: written from a fork in small steps, read back before they count, three kept, and the log trimmed behind.
+"""Snapshots: written from a fork in small steps, read back before they count; three are kept, and the log is trimmed.
 
     fork --> chunks --> read each back, compare --> manifest --> drop the fourth --> trim behind the second newest
-    room is short --> trim, and again until it is done
+    space is short --> trim, and retry until it is done
 
-A snapshot counts only after this server has itself seen every chunk of it: the log is not trimmed on another's word.
-One that was not finished is removed at the next start. While it is written, commits go on: a step takes a millisecond
-or two, and between steps everybody else gets a turn (RULES 20, 22).
+The log is trimmed only behind snapshots whose every chunk this server has verified. An unfinished snapshot is removed
+at the next start. Commits continue between the steps, which take a millisecond or two (RULES 20, 22).
 
 Size: what is written, read back, kept and trimmed is one order of steps.
 """
@@ -43,25 +42,25 @@ S = TypeVar("S", bound=LedgerState)
 SNAPSHOTS_KEPT = 3
 POLL_MS = 1_000
 AFTER_FAILURE_MS = 30_000
-#: Where room is short the log is trimmed, and if that fails again and again: after so long, twice as long each time.
+#: First and longest back-off of a trim that failed while space is short.
 TRIM_FIRST_MS, TRIM_MAX_MS = 1_000, 60_000
-#: Where room is short, after so much log a snapshot is due whatever was set: behind it there is something to trim.
+#: While space is short, a snapshot is due after this much log, so that there is something to trim.
 PRESSED_BYTES = 1 << 20
-#: Between two steps everybody else gets at least this long.
+#: The pause after each step, for other tasks.
 REST_MS = 2
 
 
 class SnapshotPolicy(Struct, frozen=True):
-    """When a snapshot is due, and how long the log is kept for explanations."""
+    """When a snapshot is due, and the retention of the log."""
 
-    #: After so much log, or as much as the last snapshot had, whichever is more; and after so many batches.
+    #: After this many bytes of log, or the larger size of the last snapshot; and after this many batches.
     log_bytes: int = 64 << 20
     log_batches: int = 50_000
     retention_ms: int = 7 * 86_400_000
 
 
 class Snapshotter(Generic[S]):
-    """The snapshots of one leader. `has_pressure`: history is kept only as far as safety needs it."""
+    """The snapshots of one leader. With `has_pressure`, retention is limited to what safety needs."""
 
     def __init__(
         self,
@@ -82,31 +81,31 @@ class Snapshotter(Generic[S]):
         self._last_bytes = 0
         self._log_bytes = 0
         self._is_clean = False
-        #: Snapshots of which this server has seen every chunk.
+        #: Snapshots whose every chunk this server has verified.
         self._seen_whole: set[int] = set()
         self.has_pressure = False
-        #: Where room is short: how often the log was to be trimmed in vain, and when it is tried again; 0: it is done.
+        #: While space is short: the failed trims, and the time of the next one; 0: done.
         self._trims, self._trim_at = 0, 0
-        #: By name, who keeps what the log says: up to where it is kept durably, and the log is not needed for it.
+        #: By name, returns the batch up to which a reader no longer needs the log.
         self.trim_holds: dict[str, Callable[[], Awaitable[int]]] = {}
 
     def begin_from(self, seq: int, size_bytes: int, log_bytes: int) -> None:
-        """The newest snapshot is of batch `seq`; so much log came after it."""
+        """The newest snapshot is of batch `seq`, with `log_bytes` of log after it."""
         self._last, self._last_bytes = seq, size_bytes
         self._seen_whole = {seq}
         self._log_bytes = self._durable.log_bytes - log_bytes
 
     def is_due(self) -> bool:
-        """Whether enough log has come together since the last one."""
+        """Whether the log has grown enough since the last snapshot."""
         grown = self._durable.log_bytes - self._log_bytes
         batches = self._durable.state.info.seq - self._last
         wanted = min(self._policy.log_bytes, PRESSED_BYTES) if self.has_pressure else self._policy.log_bytes
         return grown >= max(wanted, self._last_bytes) or batches >= self._policy.log_batches
 
     async def watch(self, room: SpaceMonitor) -> None:
-        """Take a snapshot whenever one is due; where room is short, keep no more history than safety needs.
+        """Take a snapshot whenever one is due; while space is short, retain only what safety needs.
 
-        A store that fails at this may still keep the log: it is tried again later.
+        A failed snapshot is retried later: the store may still accept the log.
         """
         self._is_clean = False
         while True:
@@ -130,8 +129,7 @@ class Snapshotter(Generic[S]):
             await self.take()
 
     async def _make_room(self) -> None:
-        """Trim what history takes of a store whose room is short, again and again until that is done: a store that
-        stays full is read-only until a person comes."""
+        """Trim history while space is short, with retries: a full store is read-only until an operator acts."""
         if not self.has_pressure or not self._trim_at or self._clock.boot() < self._trim_at:
             return
         try:
@@ -144,14 +142,14 @@ class Snapshotter(Generic[S]):
         self._trim_at = 0 if is_done else self._clock.boot() + pause
 
     async def clean(self) -> None:
-        """Remove what was begun and never finished."""
+        """Remove unfinished snapshots."""
         for seq in await self._store.unfinished():
             await self._store.drop_snapshot(seq)
             self._logger.info("snapshot-leftover-removed", snapshot=seq)
         self._is_clean = True
 
     async def take(self) -> Manifest:
-        """Write a snapshot of the state as it is now, verify it, and drop and trim what it makes superfluous."""
+        """Write and verify a snapshot, then drop and trim what it replaces."""
         began, log_bytes = self._clock.boot(), self._durable.log_bytes
         fork = self._durable.state.fork()
         seq = fork.info.seq
@@ -184,10 +182,10 @@ class Snapshotter(Generic[S]):
                 verify(manifest, place, raw)
             except Corrupt as error:
                 await self._store.drop_snapshot(manifest.seq)
-                raise StoreCorrupt(f"{self._store.name} gave back other bytes than it was given: {error}") from error
+                raise StoreCorrupt(f"{self._store.name} did not return the written bytes: {error}") from error
 
     async def _intact(self) -> list[int]:
-        """The newest snapshots that are whole, newest first, and no more than are kept."""
+        """Return the newest complete snapshots, newest first, at most `SNAPSHOTS_KEPT`."""
         found: list[int] = []
         for seq, raw in await self._store.manifests():
             if len(found) < SNAPSHOTS_KEPT and await self._is_whole(seq, raw):
@@ -217,8 +215,10 @@ class Snapshotter(Generic[S]):
                 self._seen_whole.discard(seq)
 
     async def trim(self) -> bool:
-        """Trim the log behind the second newest snapshot, and no later than history is kept for and was read; whether
-        it is trimmed to there."""
+        """Trim the log up to the second newest snapshot, but not past retention and trim holds.
+
+        Returns whether the log is trimmed up to there.
+        """
         head = await self._store.head()
         intact = await self._intact()
         if len(intact) < 2:
@@ -239,7 +239,7 @@ class Snapshotter(Generic[S]):
         return True
 
     async def _kept_from(self, head: Head, newest: int) -> int:
-        """The last batch that is older than history is kept for, searched for in the log."""
+        """Return the last batch that is older than the retention, by binary search."""
         oldest_kept = self._durable.state.info.at - self._policy.retention_ms
         low, high = head.floor, newest
         while low < high:
@@ -252,6 +252,6 @@ class Snapshotter(Generic[S]):
 
 
 def _stamp(raw: bytes) -> int:
-    """The ledger time of a batch's first record."""
+    """Return the ledger time of a batch's first record."""
     records = msgspec.msgpack.decode(raw)[1]
     return int(records[0][0])

@@ -1,9 +1,9 @@
-"""How full the store is, and what a leader refuses because of it (RULES 20).
+"""The space level of the store, and what a leader refuses because of it (RULES 20).
 
-below 70 %   everything
-above 70 %   everything; less history is kept, and an alert says so
-above 85 %   reconcilers, proposals and lists are refused: reports, ends of sessions and operators still get through
-full         read-only; one command is let through now and then, to see whether it is over
+below 70 %   open: everything is accepted
+above 70 %   soft: everything is accepted; less history is retained, and an alert fires
+above 85 %   hard: reconcilers, proposals and lists are refused; reports, ends of sessions and operators are not
+full         read-only; one command is accepted now and then, to detect free space
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SOFT = 0.70
 HARD = 0.85
 POLL_MS = 5_000
 TRY_EVERY_MS = 1_000
-#: Making room can be as costly as it is useful: not more often than this while the store still takes writes.
+#: Freeing space is expensive: the shortest interval while the store still accepts writes.
 RECLAIM_EVERY_MS = 60_000
 
 
@@ -32,12 +32,12 @@ class SpaceLevel(StrEnum):
     FULL = "full"
 
 
-#: Members of an enum are found slowly through their class, and every command asks.
+#: Access through the enum class is slow, and every command needs this member.
 _OPEN = SpaceLevel.OPEN
 
 
 class SpaceMonitor:
-    """What one leader knows about the room in its store."""
+    """The space of one leader's store."""
 
     def __init__(self, store: Store, clock: Clock, metrics: Metrics, logger: Logger) -> None:
         self._store = store
@@ -58,29 +58,27 @@ class SpaceMonitor:
         return self.fill is SpaceLevel.HARD and lane >= CommandLane.RECONCILERS
 
     def why(self) -> str:
-        """What to tell whoever is refused; empty when nobody is."""
+        """Return the reason for a refusal; empty while nothing is refused."""
         return self._why
 
     def full(self, why: str) -> None:
-        """The store had no room for a batch."""
+        """The store had no space for a batch."""
         self._try_at = self._clock.boot() + TRY_EVERY_MS
-        self._become(
-            SpaceLevel.FULL, f"{self._store.name} is full ({why}); hint: make room on its disk, it goes on by itself"
-        )
+        self._become(SpaceLevel.FULL, f"{self._store.name} is full ({why}); hint: free space on its disk")
 
     def committed(self) -> None:
-        """The store had room for a batch."""
+        """The store had space for a batch."""
         if self.fill is SpaceLevel.FULL:
             self._become(SpaceLevel.OPEN, "")
 
     async def watch(self) -> None:
-        """Look at the store again and again."""
+        """Poll the store's usage until cancelled."""
         while True:
             await self.poll()
             await self._clock.sleep(TRY_EVERY_MS if self.fill is SpaceLevel.FULL else POLL_MS)
 
     async def poll(self) -> None:
-        """Judge how full the store is, and make room where there is none."""
+        """Update the space level, and reclaim space if the store is nearly full."""
         try:
             if self.fill in (SpaceLevel.HARD, SpaceLevel.FULL) and self._clock.boot() >= self._reclaim_at:
                 self._reclaim_at = self._clock.boot() + (
@@ -97,10 +95,10 @@ class SpaceMonitor:
         percent = f"{self._store.name} is {share:.0%} full"
         if share >= HARD:
             self._become(
-                SpaceLevel.HARD, f"{percent}; only reports and operators are served; hint: make room on its disk"
+                SpaceLevel.HARD, f"{percent}; only reports and operators are served; hint: free space on its disk"
             )
         elif share >= SOFT:
-            self._become(SpaceLevel.SOFT, f"{percent}; less history is kept")
+            self._become(SpaceLevel.SOFT, f"{percent}; less history is retained")
         else:
             self._become(SpaceLevel.OPEN, "")
 

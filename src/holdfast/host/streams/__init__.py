@@ -4,5 +4,5 @@
 - `bindings_server`  all bindings of a node, whenever they change, to its agent
 - `log_server`       a snapshot, then every durable batch, to a mirror
 - `mirror_state`     the state that a mirror loads, and the state that it shows
-- `mirror`           a region's state in another process, applied there by the same `evolve`
+- `mirror`           a region's state in another process, folded there by the same `evolve`
 """

@@ -1,11 +1,10 @@
 """The leader's side of an agent's stream.
 
-    the node changed ──▶ everything that stands there, if it is not what was told last; after a large one, later
-    something waits  ──▶ looked at again soon: a right may have lapsed, and no event says so
-    nothing          ──▶ a quiet word now and then
+    the node changed ──▶ all bindings, if they differ from the last message; the more bindings, the longer the pause
+    a binding waits  ──▶ checked again soon: a right may have expired, and no event reports it
+    nothing          ──▶ a heartbeat now and then
 
-Only a leader that can show that it leads tells, and only the session that asked: a later life of the agent has a
-stream of its own, and the older one ends.
+Only a proven leader sends, and only to the session of the request: the stream ends when the agent opens another one.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from holdfast.host.watch.changes import filter_for
 from holdfast.host.watch.keepalive import KeepaliveRounds
 from holdfast.host.watch.subscription import Subscription
 
-#: While something waits, what stands there is looked at so often.
+#: The interval of checks while a binding waits.
 WAITS_MS = 500
-#: To look at so many slots takes a part of a millisecond: the next look comes a millisecond for each so many later.
+#: Slots per millisecond of pause after a message.
 SLOTS_IN_A_MS = 100
 
 
 class BindingsReader(NamedTuple):
-    """A node's agent: its name, and the session in which it asks."""
+    """A node's agent: its name, and the session of its request."""
 
     name: str
     session: Revision
@@ -47,8 +46,10 @@ class BindingsReader(NamedTuple):
 async def serve_bindings(
     ledger: Ledger[RegionState], reader: BindingsReader, watch_ms: int, rounds: KeepaliveRounds
 ) -> StreamReply | Refused:
-    """Answer `GET /v1/bindings` of a node's agent; while nothing changes it is nudged by rounds. `Unavailable` when
-    this server cannot."""
+    """Answer `GET /v1/bindings` of a node's agent. Raise `Unavailable` if this server cannot.
+
+    The rounds send a heartbeat while nothing changes.
+    """
     _must_lead(ledger)
     name, session = reader.name, reader.session
     uid = ledger.durable.state.node_names.get(name)
@@ -56,10 +57,10 @@ async def serve_bindings(
         return not_found("node", name)
     current = ledger.durable.state.session_of.get(f"agent/{name}") or 0
     if current != session:
-        return Refused(Code.NO_SESSION, f"{name} has another session, or none", {"current": current})
+        return Refused(Code.NO_SESSION, f"{name} has no session {session}", {"current": current})
     subscription = await ledger.watch(filter_for((NODE, uid)), None, watch_ms)
     frames = _Stream(ledger, subscription, rounds, reader, uid).frames()
-    await anext(frames)  # begun: whoever closes it unread ends its subscription, too
+    await anext(frames)  # started: closing it unread ends its subscription, too
     return StreamReply(frames, Framing.FRAMES)
 
 
@@ -70,7 +71,7 @@ def _must_lead(ledger: Ledger[RegionState]) -> None:
 
 
 class _Stream:
-    """One agent's stream, and what it has told."""
+    """One agent's stream, and the bindings that it has sent."""
 
     def __init__(
         self,
@@ -87,16 +88,18 @@ class _Stream:
         self._session = reader.session
         self._node = node
         self._told: tuple[BoundSlot, ...] | None = None
-        #: The last batch of the state that was looked at.
+        #: The last batch of the state that was examined.
         self._seen = 0
-        #: Whether a right that ends by itself stands behind any of it: then time alone changes what is to be told.
+        #: Whether a binding depends on a leased right, which time alone can end.
         self._may_lapse = True
         self._templates: set[str] = set()
         self._logger = Logger("bindings", server=ledger.identity.server)
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
-        """Every message, encoded, until this server leads no more or the session is over; after a first word that is
-        not sent, and is taken by whoever makes the stream."""
+        """Yield every message, encoded, until this server stops leading or the session ends.
+
+        The creator of the stream takes the first item, which is empty.
+        """
         metrics = self._ledger.metrics
         metrics.gauge("bindings_streams", metrics.gauged("bindings_streams") + 1)
         self._rounds.add(self._subscription)
@@ -121,11 +124,11 @@ class _Stream:
         return self._ledger.durable.state.session_of.get(self._actor) == self._session
 
     def _news(self) -> list[Message]:
-        """Everything, if it is not what was told last; and before it what runs in slots of a new template."""
+        """Return all bindings if they have changed, preceded by new templates."""
         ledger = self._ledger
         state = ledger.durable.state
         if self._seen == state.info.seq and not self._may_lapse:
-            return []  # it was only nudged: nothing in the log is newer than what was looked at
+            return []  # only a keepalive: the log has nothing newer
         self._seen = state.info.seq
         assert ledger.leader is not None
         now = ledger.leader.term.now()
@@ -143,13 +146,13 @@ class _Stream:
         return [*found, NodeBindings(facts.log_id, facts.term, pack_revision(facts.seq, INDEX_MAX), now, slots)]
 
     async def _rest(self) -> None:
-        """A node that is crowded and changes all the time leaves most of the time to all others."""
+        """Pause in proportion to the number of bindings: a crowded node leaves time to others."""
         rest_ms = len(self._told or ()) // SLOTS_IN_A_MS
         if rest_ms:
             await self._ledger.clock.sleep(rest_ms)
 
     async def _changed(self) -> bool:
-        """Wait for a change; False when the stream was nudged instead: nothing came for as long as may be."""
+        """Wait for a change; False on a keepalive, when there was none."""
         while any(one.waits for one in self._told or ()):
             with suppress(DeadlinePassed):
                 return await within(self._ledger.clock, WAITS_MS, self._next())

@@ -1,10 +1,10 @@
-"""The leader's side of a mirror: its log as it becomes durable, from a place, or from the newest snapshot on.
+"""The leader's side of a mirror: its log as it becomes durable, from a token, or from the newest snapshot.
 
-    since ──▶ in this log, and reached by it ──▶ batches ──▶ ... nothing for a while ──▶ a beat
-    none  ──▶ manifest, chunks ──▶ batches after it          a damaged snapshot: begin anew with the one before
+    since ──▶ in this log, and not trimmed ──▶ batches ──▶ ... nothing for a while ──▶ a heartbeat
+    none  ──▶ manifest, chunks ──▶ batches after it          a damaged snapshot: start over with the one before
 
-What is sent is read from the store, as a follower would read it, and never beyond the durable state (RULES 10): the
-leader neither forks nor keeps anything for those who lag. Only a leader that can show that it leads sends.
+The leader reads from the store, as a follower does, and never beyond the durable state (RULES 10): it neither forks nor
+buffers for slow mirrors. Only a proven leader sends.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from holdfast.host.protocol.log_stream import (
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.streams.resume import proven_leader, resume_point
 
-#: A mirror hears at least this often that nothing has changed: its view is never known to be younger than that.
+#: The longest silence of a stream, and so the precision of a mirror's age.
 HEARTBEAT_MS = 250
-#: How much of the log is read at once.
+#: Bytes of the log per read.
 READ_BYTES = 1 << 20
 
 
 async def serve_log(ledger: Ledger[Any], since: RevisionToken | None) -> StreamReply:
-    """Answer `GET /v1/log`. `Unavailable` or `ListAgain` when it cannot be."""
+    """Answer `GET /v1/log`. Raise `Unavailable` or `ListAgain` if it cannot be served."""
     proven_leader(ledger)
     if since is not None:
         await resume_point(ledger, since)
@@ -46,7 +46,7 @@ async def serve_log(ledger: Ledger[Any], since: RevisionToken | None) -> StreamR
 
 
 class _Stream:
-    """One mirror's stream, and how far it has told."""
+    """One mirror's stream, and its position."""
 
     def __init__(self, ledger: Ledger[Any], since: RevisionToken | None) -> None:
         self._ledger = ledger
@@ -54,7 +54,7 @@ class _Stream:
         self._logger = Logger("mirror", server=ledger.identity.server)
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Every message, encoded, until this server leads no more."""
+        """Yield every message, encoded, until this server stops leading."""
         self._count_streams(1)
         try:
             async with aclosing(self._messages()) as messages:
@@ -84,7 +84,7 @@ class _Stream:
             yield LogHeartbeat(facts.at, self._ledger.durable.token(), leads=False)
 
     async def _snapshot(self) -> AsyncGenerator[Message, None]:
-        """The newest snapshot that is intact; where there is none, the word that all of the log follows."""
+        """Yield the newest intact snapshot; without one, an empty begin."""
         store = self._ledger.store
         self._ledger.metrics.count("mirror_loads")
         for seq, raw in await store.manifests():
@@ -104,9 +104,9 @@ class _Stream:
         self._told = 0
 
     async def _next(self) -> list[Message]:
-        """Batches that were not told yet; when there are none for a while, a beat."""
+        """Return the batches after the position; after a while without one, a heartbeat."""
         ledger, told = self._ledger, self._told
-        assert told is not None, "a snapshot, or nothing, was told of first"
+        assert told is not None, "a snapshot, or an empty begin, comes first"
         try:
             await ledger.durable.wait_for(told + 1, HEARTBEAT_MS)
         except NotReached:
@@ -114,7 +114,7 @@ class _Stream:
             is_here = ledger.durable.state.info.seq == told
             return [LogHeartbeat(leader.term.now(), ledger.durable.token())] if is_here else []
         stored = await ledger.store.read(told + 1, READ_BYTES)
-        # No turn of the loop passes from here on: what is whole, and until when, is of one moment.
+        # No turn of the loop from here on: completeness and time are of the same moment.
         leader, head = proven_leader(ledger), ledger.durable.state.info.seq
         now = leader.term.now()
         steps: list[Message] = [

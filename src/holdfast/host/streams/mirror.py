@@ -1,12 +1,11 @@
-"""A mirror: a region's state in another process, how old it is, and what each batch touched.
+"""A mirror: a region's state in another process, its age, and the changes of each batch.
 
-    load: a snapshot, then batches, until nothing is missing ──▶ the state ──▶ fold on
-    the stream breaks: go on from the token      `gone`, `diverged`, another past: load anew, and the old state is over
-    a digest in the log is another one than of the state here: nothing is shown until it is loaded anew
+    load: a snapshot, then batches, until it is complete ──▶ the state ──▶ fold on
+    the stream breaks: resume from the token     `gone`, `diverged`, another history: load again
+    a digest in the log differs from the digest of the state: show nothing until it is loaded again
 
-What is being loaded is not shown before it is whole. A state that was loaded anew takes the place of the old one in one
-turn of the loop, and whoever listens is told so: their changes end. One that was true once is shown until then; one
-that is not what the log says (RULES 16) is not.
+The old state is shown until the new one is complete, and replaced in one turn of the loop, which ends all key feeds. A
+state that differs from the log (RULES 16) is not shown.
 """
 
 from __future__ import annotations
@@ -46,20 +45,20 @@ from holdfast.host.streams.mirror_state import MirrorLoad, MirrorState
 from holdfast.host.streams.resume import close_frames
 from holdfast.host.watch.hub import KeyFeed
 
-#: A stream without a beat for so long is broken.
+#: A stream without a message for this long is broken.
 IDLE_MS = 3_500
-#: So long at a time it is waited for a batch.
+#: Timeout of one wait for a batch.
 WAIT_MS = 60_000
-#: What a server says of a place that its log does not have any more.
+#: The problem codes of a position that is not in the log any more.
 _START_OVER = ("gone", "diverged")
 
 
 class _Broken(Exception):
-    """This stream cannot go on; the next one may."""
+    """This stream cannot continue; the next one may."""
 
 
 class Mirror:
-    """One mirror. `run` it; who is asked is whom the voice thinks to lead."""
+    """One mirror, of the server that its session client expects to lead."""
 
     def __init__(self, session: SessionClient, transport: Transport, clock: Clock, metrics: Metrics) -> None:
         self._session = session
@@ -69,39 +68,41 @@ class Mirror:
         self._logger = Logger("mirror", actor=session.actor)
         self.shown = MirrorState(clock, metrics)
         self._loading: MirrorLoad | None = None
-        #: Who leads by what is shown; the ledger time as of which nothing is missing, and the latest time that was told
-        #: or guessed here, both of that leader.
+        #: The leader of the shown state; that leader's time as of which it is complete; and its latest received or
+        #: estimated time.
         self._led: LeaderKey = ("", 0)
         self._as_of: Instant = 0
         self._latest: Instant = 0
-        #: What keeps it from following; empty when nothing does.
+        #: Why the mirror cannot follow; empty if it can.
         self.last_error = ""
 
-    # What is seen of the region
+    # The region's state
 
     @property
     def state(self) -> RegionState:
-        """As far as it was heard of: one object that moves on with the log, until another takes its place."""
+        """The newest state here: one object, until another one replaces it."""
         return self.shown.durable.state
 
     def now(self) -> Instant:
-        """Ledger time there, about: by this machine's even clock since it was last measured; never backwards while one
-        leads. The next leader's may be lower, and counts."""
+        """Return the region's ledger time, estimated by this machine's boot clock.
+
+        It never goes back under one leader. The next leader's time may be lower.
+        """
         offset = self._session.offset
         guess = offset.to_remote(self._clock.boot()) if offset.is_measured else 0
         self._latest = max(self._latest, guess, self._as_of)
         return self._latest
 
     def age_ms(self) -> int:
-        """For how long there may have been something that was not heard of here."""
+        """Return for how long a change may be missing here."""
         return self.now() - self._as_of
 
     def changes(self, kinds: Iterable[str]) -> KeyFeed:
-        """Which objects of these kinds change from now on. Ends when another state takes the place of this one."""
+        """Return a feed of changed objects of these kinds. It ends when another state replaces this one."""
         return self.shown.hub.touched(kinds)
 
     async def reach(self, revision: Revision) -> None:
-        """Return when the state holds this revision."""
+        """Return when the state contains this revision."""
         while True:
             try:
                 await self.shown.durable.wait_for(seq_of(revision), WAIT_MS)
@@ -113,7 +114,7 @@ class Mirror:
     # Following
 
     async def run(self) -> None:
-        """Follow, and compare what is shown with the digests in the log. Raises `UpgradeNeeded`."""
+        """Follow the log and compare the shown state with its digests. Raise `UpgradeNeeded`."""
         while True:
             try:
                 await run_until_first(self._follow(), self.shown.compare())
@@ -121,7 +122,7 @@ class Mirror:
                 self._drop(error)
 
     async def _follow(self) -> None:
-        """One stream after the other, each from where the last one came to."""
+        """Run one stream after the other, each from the position of the last."""
         attempt = 0
         while True:
             before, server = self._as_of, self._session.server
@@ -132,7 +133,7 @@ class Mirror:
             await self._session.back_off(attempt)
 
     async def _stream(self, server: str) -> str:
-        """Take one stream to its end; why it ended, in a word."""
+        """Run one stream to its end; return why it ended, as a short code."""
         frames = self._transport.stream(server, self._request(), IDLE_MS)
         try:
             number = 0
@@ -162,7 +163,7 @@ class Mirror:
         return Request("GET", LOG, query, self._session.headers())
 
     def _position(self) -> RevisionToken | None:
-        """After which batch to go on; None: from a snapshot. What was not restored to its end is of no use."""
+        """Return the batch to resume after; None: start from a snapshot. An incomplete restore is discarded."""
         if self._loading is not None and not self._loading.is_restored:
             self._loading = None
         facts = (self._loading.state if self._loading is not None else self.state).info
@@ -173,18 +174,18 @@ class Mirror:
         if found.code in _START_OVER:
             self._start_over(found.detail)
         else:
-            self.last_error = f"{server} does not tell its log: {found.detail} ({found.code})"
+            self.last_error = f"{server} does not serve its log: {found.detail} ({found.code})"
             self._session.try_another_server(server, first_value(declined.reply.headers, LEADER))
         return found.code
 
     def _start_over(self, why: str) -> None:
-        """What there is here is not, or no longer, a part of that log: it is shown until another one is whole."""
+        """Load again: the state is not part of that log. It is shown until the new one is complete."""
         self._logger.warning("begins-anew", why=why)
         self.last_error = why
         self._loading = MirrorLoad()
 
     def _drop(self, error: StateDiffers) -> None:
-        """What is shown is not what the log says: nothing is shown any more, and all is loaded anew."""
+        """Show nothing and load again: the shown state differs from the log."""
         self._metrics.count("mirror_differed")
         self._logger.error("state-differs", why=error)
         self.last_error, self._loading = str(error), MirrorLoad()
@@ -208,11 +209,11 @@ class Mirror:
                 raise _Broken("not-leading")
             case LogHeartbeat(at, place):
                 if place != self._position():
-                    raise Corrupt(f"the log is at {show_token(place)}, and this mirror elsewhere")
+                    raise Corrupt(f"the log is at {show_token(place)}, this mirror is not")
                 self._heard(at, at)
 
     def _step(self, step: LogBatch) -> None:
-        """The next batch. `Corrupt` when it does not follow, `UpgradeNeeded` when it is newer than this version."""
+        """Apply the next batch. Raise `Corrupt` if it does not follow, or `UpgradeNeeded`."""
         state = self._loading.state if self._loading is not None else self.state
         batch = REGION.batches.read(step.raw, state.info.digest, step.digest)
         if self._loading is None:
@@ -222,7 +223,7 @@ class Mirror:
         self._heard(step.at, step.at if step.complete else batch.records[-1].at, whole=step.complete)
 
     def _heard(self, at: Instant, as_of: Instant, *, whole: bool = True) -> None:
-        """Nothing is missing as of this time; with `whole` there was nothing more when it was sent."""
+        """Record that nothing is missing as of this time, and whether the log had nothing more then."""
         facts = (self._loading.state if self._loading is not None else self.state).info
         led = facts.log_id, facts.term
         self._session.offset.observe(at, self._clock.boot(), led)
@@ -230,13 +231,13 @@ class Mirror:
             self._show(self._loading.state)
         if self._loading is None:
             if led != self._led:
-                # As of when nothing was missing is not known in this one's time before it says so.
+                # in this leader's time it is unknown until its next message
                 self._led, self._as_of, self._latest = led, 0, 0
             self._as_of = max(self._as_of, as_of)
             self.last_error = ""
 
     def _show(self, state: RegionState) -> None:
-        """What was loaded is whole: it takes the place of what was there before, which may be another log's."""
+        """Show the loaded state in place of the earlier one."""
         self._loading = None
         self.shown.show(state)
         self._led = ("", 0)

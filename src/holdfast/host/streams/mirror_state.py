@@ -18,22 +18,22 @@ from holdfast.host.watch.hub import WatchHub
 
 
 class MirrorState:
-    """The state of one mirror. Whoever listens to the hub is told when another one takes its place: changes end."""
+    """The state of one mirror. When another replaces it, all key feeds end."""
 
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock = clock
         self._metrics = metrics
         self.durable: DurableState[RegionState] = DurableState(REGION, RegionState())
-        nowhere: Any = None  # a mirror has no log: nobody subscribes here, and touches need none
+        nowhere: Any = None  # a mirror has no log: key feeds need none, and there are no subscriptions
         self.hub = WatchHub(REGION, nowhere, self.durable.token(), metrics)
-        #: How often a state was shown for the first time.
+        #: The number of states that were shown.
         self.times = 0
-        #: What compares the state with the log; None: nothing is shown.
+        #: Compares the state with the log; None: nothing is shown.
         self._digests: DigestChecker[RegionState] | None = None
         self._moved = asyncio.Event()
 
     def show(self, state: RegionState) -> None:
-        """This one from now on, whatever was there before: it may be another log's."""
+        """Show this state in place of any earlier one, perhaps of another log."""
         self._replace(state)
         self.durable.listeners.append(self.hub.publish)
         self._digests = DigestChecker(self.durable, self._clock, self._metrics)
@@ -41,7 +41,7 @@ class MirrorState:
         self._moved.set()
 
     def drop(self) -> None:
-        """Nothing from now on."""
+        """Show nothing from now on."""
         self._replace(RegionState())
         self._digests = None
         self._moved.set()
@@ -51,20 +51,20 @@ class MirrorState:
         self.hub.reset(self.durable.token())
 
     async def there(self) -> int:
-        """Return when something is shown: how many were, up to this one."""
+        """Return when a state is shown, with the number of states so far."""
         while self._digests is None:
             self._moved.clear()
             await self._moved.wait()
         return self.times
 
     async def over(self, times: int) -> None:
-        """Return when that one is shown no more."""
+        """Return when that state is no longer shown."""
         while self._digests is not None and self.times == times:
             self._moved.clear()
             await self._moved.wait()
 
     async def compare(self) -> None:
-        """Compare what is shown with the digests in the log, as a server compares its own state. `StateDiffers`."""
+        """Compare the shown state with the digests in the log, or raise `StateDiffers`."""
         while True:
             times = await self.there()
             assert self._digests is not None
@@ -72,11 +72,11 @@ class MirrorState:
 
 
 class MirrorLoad:
-    """One of them. Without a manifest it begins with nothing: the first batch of the log follows."""
+    """A state that is being loaded; without a manifest from the first batch of the log."""
 
     def __init__(self, manifest: bytes = b"") -> None:
         self.state = RegionState()
-        #: How many chunks are still to come.
+        #: The number of chunks still to come.
         self._left = 0
         if manifest:
             found = decode_manifest(manifest)
@@ -85,13 +85,13 @@ class MirrorLoad:
 
     @property
     def is_restored(self) -> bool:
-        """Whether batches may follow."""
+        """Whether all chunks are restored, so that batches may follow."""
         return not self._left
 
     def take(self, raw: bytes) -> None:
-        """The next chunk. `Corrupt`, `UpgradeNeeded`."""
+        """Restore the next chunk. Raise `Corrupt` or `UpgradeNeeded`."""
         if not self._left:
-            raise Corrupt("a chunk came that belongs to no snapshot")
+            raise Corrupt("a chunk without a snapshot")
         self._restore.take(raw)
         self._left -= 1
         if not self._left:

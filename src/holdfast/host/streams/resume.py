@@ -1,9 +1,8 @@
-"""What streams of a leader's log have in common, those of regions and of mirrors: who sends, from where, how they end.
+"""Common parts of streams of a leader's log, to regions and to mirrors: leadership, position and end.
 
-    since ──▶ in this log, and what follows is there ──▶ go on        `Diverged`, `Gone`: list, or begin anew
+    since ──▶ in this log, and its successors are there ──▶ resume     `Diverged`, `Gone`: list, or start over
 
-A place that somebody says to have come to is read here and nowhere else: what the log has there is told, and whoever
-serves the stream judges what that means for its reader.
+A reader's position is verified only here; the server of the stream decides what the result means for the reader.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ S = TypeVar("S", bound=LedgerState)
 
 
 def proven_leader(ledger: Ledger[S]) -> Leader[S]:
-    """The leader, if this server is one and can show it. `Unavailable` otherwise."""
+    """Return the leader, if this server can prove that it is one, or raise `Unavailable`."""
     if ledger.leader is None:
         raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
     ledger.leader.term.must_be_proven()
@@ -30,21 +29,21 @@ def proven_leader(ledger: Ledger[S]) -> Leader[S]:
 
 
 async def resume_point(ledger: Ledger[S], held: RevisionToken) -> RevisionToken:
-    """The place that a reader has come to, as this log has it: a stream can go on after it.
+    """Return the reader's position as a token of this log: a stream can resume after it.
 
-    `Diverged` when it is not in this log, as far as its digest tells; `Gone` when what follows it is trimmed;
-    `NotReached` when the store does not say.
+    Raises `Diverged` if it is not in this log, as far as its digest shows; `Gone` if the batches after it are trimmed;
+    `NotReached` if the store does not answer.
     """
-    gone = f"the log no longer reaches back to {show_token(held)}: begin anew"
+    gone = f"the log no longer reaches back to {show_token(held)}: start over"
     try:
         found = await ledger.durable.verify(held, ledger.store)
         floor = (await ledger.store.head()).floor
     except LogTrimmed as error:
         raise Gone(gone) from error
     except StoreError as error:
-        raise NotReached(f"{show_token(held)} cannot be looked up: {error}") from error
+        raise NotReached(f"{show_token(held)} cannot be verified: {error}") from error
     if held.seq < floor:
-        raise Gone(gone)  # that it was in this log is remembered for longer than what followed it
+        raise Gone(gone)  # digests stay in memory for longer than the batches in the log
     return found
 
 

@@ -1,7 +1,7 @@
-"""Durable events as watches tell them, and who wants to hear of which.
+"""Durable events as watches deliver them, and the filters of subscribers.
 
-An event becomes a `ChangeEvent` only when somebody hears of it, and is encoded only when somebody needs bytes: once,
-however many hear of it (RULES 22).
+An event becomes a `ChangeEvent` only for a matching subscriber, and is encoded only when bytes are needed: once, for
+any number of subscribers (RULES 22).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.core.model.values.structs import Revision
 
 
 class ChangeEvent:
-    """One durable event: where and when it stands in the log, who caused it with which command, and why."""
+    """One durable event: position and time in the log, actor, command and cause."""
 
     __slots__ = ("_raw", "actor", "at", "cause", "command", "event", "revision")
 
@@ -34,35 +34,35 @@ class ChangeEvent:
 
     @property
     def raw(self) -> bytes:
-        """`[revision, at, actor, command, cause, event]` in canonical bytes, made when first asked for."""
+        """`[revision, at, actor, command, cause, event]` in canonical bytes, encoded at the first call."""
         if self._raw is None:
             self._raw = encode((self.revision, self.at, self.actor, self.command, self.cause, self.event))
         return self._raw
 
 
 class ChangeBatch(Struct, frozen=True):
-    """What a subscriber hears of one batch, in order. None of them: a bookmark, which says how far nothing was missed.
+    """The matching changes of one batch, in order. Without any it is a bookmark: nothing was missed.
 
-    Whoever has acted on it resumes from `token`.
+    A subscriber that has processed it resumes from `token`.
     """
 
     token: RevisionToken
     changes: tuple[ChangeEvent, ...] = ()
 
     def size_bytes(self) -> int:
-        """How much it takes to send."""
+        """Return the size of the encoded changes."""
         return sum(len(change.raw) for change in self.changes)
 
 
 class WatchFilter(Struct, frozen=True):
-    """Which events a subscriber hears of: those that touch one of the keys or kinds, or all there are."""
+    """Selects events that touch one of the keys or kinds, or all."""
 
     keys: frozenset[WatchKey] = frozenset()
     kinds: frozenset[str] = frozenset()
     everything: bool = False
 
     def meets(self, keys: tuple[WatchKey, ...]) -> bool:
-        """Whether an event with these keys is of interest."""
+        """Whether an event with these keys matches."""
         return self.everything or any(key in self.keys or key[0] in self.kinds for key in keys)
 
 
@@ -70,13 +70,13 @@ EVERYTHING = WatchFilter(everything=True)
 
 
 def filter_for(*wanted: WatchKey | str) -> WatchFilter:
-    """Interest in keys, `("node", uid)`, and in whole kinds, `"node"`."""
+    """Return a filter for keys, `("node", uid)`, and for whole kinds, `"node"`."""
     kinds = frozenset(one for one in wanted if isinstance(one, str))
     return WatchFilter(frozenset(one for one in wanted if not isinstance(one, str)), kinds)
 
 
 def positions(batch: Batch[Any]) -> Iterator[tuple[Revision, LogRecord[Any], Any]]:
-    """Every event of a batch with its revision and its record, in the order of the log."""
+    """Yield every event of a batch with its revision and record, in order."""
     position = pack_revision(batch.header.seq)
     for record in batch.records:
         for event in record.events:
@@ -85,7 +85,7 @@ def positions(batch: Batch[Any]) -> Iterator[tuple[Revision, LogRecord[Any], Any
 
 
 def matching(definition: LedgerDefinition[Any], batch: Batch[Any], interest: WatchFilter) -> tuple[ChangeEvent, ...]:
-    """What of a batch is of interest. Told from the events alone: the same now and in any later reading of the log."""
+    """Return the matching changes of a batch, the same at any later read."""
     return tuple(
         ChangeEvent(position, record, event)
         for position, record, event in positions(batch)

@@ -1,11 +1,10 @@
-"""The hub: durable changes to whoever wants to hear of them, found by key and not by asking every subscriber.
+"""The hub: delivers durable changes to subscribers, found by key without testing every subscriber.
 
     publish(batch) ──▶ keys of each event ──▶ by key, by kind ──▶ subscriptions: each batch once, resumable by token
-                                                             └──▶ touches: which objects changed, for controllers
+                                                             └──▶ key feeds: which objects changed, for controllers
 
-The hub offers `publish` and nothing before it: the ledger's host calls it in the turn in which a batch becomes durable
-state, never earlier (RULES 10), so whoever hears of a change finds it in the state. It costs a few look-ups for each
-key of each event, whatever the number of subscribers, and next to nothing when there are none.
+The ledger's host calls `publish` in the turn in which a batch becomes durable state, never earlier (RULES 10), so a
+subscriber finds each change in the state. It costs a few lookups per key of each event, for any number of subscribers.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _Matches = dict[Subscription, None]
 
 
 class WatchHub:
-    """All that watches one ledger on one server."""
+    """All watches of one ledger on one server."""
 
     def __init__(
         self,
@@ -49,18 +48,18 @@ class WatchHub:
         self._everything: _Matches = {}
         self._by_key: dict[WatchKey, _Matches] = {}
         self._by_kind: dict[str, _Matches] = {}
-        #: Live ones by the number of the batch, modulo, after which they get a bookmark: a few after each.
+        #: Live subscriptions by batch number, modulo: a few get a bookmark after each batch.
         self._marked: list[_Matches] = [{} for _ in range(self.window.bookmark_batches)]
         self._place_of: dict[Subscription, int] = {}
         self._open: _Matches = {}
-        #: By number. Held weakly: whoever stops asking, as a controller does when its term ends, need not say so.
+        #: Key feeds by number. The references are weak, so that readers need not close their feeds.
         self._touches: WeakValueDictionary[int, KeyFeed] = WeakValueDictionary()
         self._opened = 0
 
-    # The ledger's side
+    # Publishing
 
     def publish(self, batch: Batch[Any]) -> None:
-        """Tell of the next batch, which is part of the state since this turn. Never waits, and calls nobody's code."""
+        """Deliver the next batch, in the turn in which it becomes the state. Never waits."""
         header = batch.header
         assert header.seq == self.head.seq + 1, f"batch {header.seq} after {self.head.seq}: reset the hub first"
         before, self.head = self.head, token_of(header.log_id, header.term, header.seq, batch.digest)
@@ -96,7 +95,7 @@ class WatchHub:
         return found
 
     def reset(self, head: RevisionToken) -> None:
-        """The state was loaded anew, and batches up to `head` were not published: everybody reads them from the log."""
+        """Continue at `head` after a reload: subscribers read earlier batches from the log."""
         before, self.head = self.head, head
         for subscription in list(self._place_of):
             subscription.fall_behind(before)
@@ -104,19 +103,19 @@ class WatchHub:
             touches.close()
 
     def close(self) -> None:
-        """End every subscription and all touches."""
+        """End all subscriptions and key feeds."""
         for subscription in list(self._open):
             subscription.close()
         for touches in list(self._touches.values()):
             touches.close()
 
-    # The subscribers' side
+    # Subscribing
 
     async def subscribe(self, interest: WatchFilter, since: RevisionToken | None = None) -> Subscription:
-        """A stream of what is of interest after `since`, or from now on. Close it, or use it in a `with`.
+        """Return a stream of matching changes after `since`, or from now on. Close it, or use it in a `with`.
 
-        `ListAgain` when `since` is not in this log or no longer reached by it. A server that follows reaches the batch
-        of `since` first: what lies beyond its own head it takes for another log's.
+        Raises `ListAgain` if `since` is not in this log or is trimmed. A follower must first reach its batch: a token
+        beyond the head counts as another log's.
         """
         unknown = sorted({*interest.kinds, *(kind for kind, _ in interest.keys)} - set(self.definition.kinds))
         assert not unknown, f"the {self.definition.name} ledger has no kinds {unknown}"
@@ -127,7 +126,7 @@ class WatchHub:
         return subscription
 
     def touched(self, kinds: Iterable[str] = ()) -> KeyFeed:
-        """Which objects of these kinds change from now on; none named: of all kinds."""
+        """Return a feed of changed objects of these kinds, from now on; without kinds: of all."""
         chosen = frozenset(kinds) or frozenset(self.definition.kinds)
         unknown = sorted(chosen - set(self.definition.kinds))
         assert not unknown, f"the {self.definition.name} ledger has no kinds {unknown}"
@@ -150,7 +149,7 @@ class WatchHub:
             self._by_kind.setdefault(kind, {})[subscription] = None
 
     def leave(self, subscription: Subscription) -> None:
-        """Take a subscription out of the index, if it is there."""
+        """Remove a subscription from the index, if it is there."""
         place = self._place_of.pop(subscription, None)
         if place is None:
             return
@@ -169,20 +168,20 @@ class WatchHub:
                 del self._by_kind[kind]
 
     def closed(self, subscription: Subscription) -> None:
-        """Forget a subscription that is over."""
+        """Forget a subscription that has ended."""
         self._open.pop(subscription, None)
         self.metrics.gauge("watch_subscribers", len(self._open))
 
     def deaf(self, touches: KeyFeed) -> None:
-        """Forget touches that are over."""
+        """Forget a key feed that has ended."""
         self._touches.pop(touches.number, None)
 
 
 class KeyFeed:
-    """An async iterator of what batches touched since it was last asked: each key once, the first touched first.
+    """An async iterator of the keys touched since the last item: each once, in the order of first touch.
 
-    It is told of every batch, also if that touched nothing. It ends when something had to be left out (too many keys,
-    or a state that was loaded anew), or when it is closed: list everything, and ask for new ones. One task reads it.
+    There is an item for every batch, also for one without keys. The feed ends when it is closed or had to drop keys
+    (too many, or a reloaded state): then list everything and open a new one. One task reads it.
     """
 
     def __init__(self, hub: WatchHub, number: int, kinds: frozenset[str]) -> None:
@@ -190,13 +189,13 @@ class KeyFeed:
         self._hub = hub
         self._kinds = kinds
         self._keys: dict[WatchKey, None] = {}
-        #: The revision up to which the state held everything when the last batch landed; 0: told already.
+        #: The state's revision after the last batch; 0: delivered already.
         self._landed = 0
         self._wake = asyncio.Event()
         self._is_over = False
 
     def touch(self, keys: tuple[WatchKey, ...]) -> None:
-        """Note what an event touched."""
+        """Note the keys of an event."""
         kinds = self._kinds
         for key in keys:
             if key[0] in kinds:
@@ -211,7 +210,7 @@ class KeyFeed:
             self.close()
 
     def close(self) -> None:
-        """End it; whoever waits for it is told so."""
+        """End the feed, also for a waiting reader."""
         self._is_over = True
         self._keys = {}
         self._hub.deaf(self)

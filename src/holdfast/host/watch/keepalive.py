@@ -1,9 +1,8 @@
-"""Streams whose readers hear now and then that they live: one timer for all of them, and a few at a time.
+"""Keepalives of idle streams: one timer for all of them, and a few streams at a time.
 
-    add ──▶ one of the parts, by turns ──▶ nudged once in a round ──▶ `leave`
+    add ──▶ one of the parts, in turn ──▶ a bookmark in every round ──▶ `leave`
 
-A timer for each would cost a leader with thousands of streams more than the word itself; all at once would hold up
-everybody else for as long as it takes.
+A timer per stream would cost a leader more than the messages; all streams at once would block the loop.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.clock_event import ClockEvent
 from holdfast.host.watch.subscription import Subscription
 
-#: How long a round takes: nobody hears nothing for longer.
+#: The length of a round, and so the longest silence on a stream.
 ROUND_MS = 5_000
 PARTS = 20
 
 
 class KeepaliveRounds:
-    """The subscriptions that are nudged. `run` it beside them."""
+    """Requests bookmarks from subscriptions. Runs alongside them."""
 
     def __init__(self) -> None:
         self._parts: list[dict[Subscription, None]] = [{} for _ in range(PARTS)]
@@ -30,20 +29,20 @@ class KeepaliveRounds:
         return len(self._part_of)
 
     def add(self, subscription: Subscription) -> None:
-        """Nudge it from now on, for the first time within a round."""
+        """Request bookmarks from now on, the first within a round."""
         self._added += 1
         self._part_of[subscription] = part = self._added % PARTS
         self._parts[part][subscription] = None
         self._joined.set()
 
     def leave(self, subscription: Subscription) -> None:
-        """Nudge it no more."""
+        """Request no more bookmarks."""
         part = self._part_of.pop(subscription, None)
         if part is not None:
             del self._parts[part][subscription]
 
     async def run(self, clock: Clock) -> None:
-        """Go round for ever; where nobody is, not before somebody comes."""
+        """Run rounds until cancelled; without subscriptions, wait for one."""
         while True:
             for part in self._parts:
                 self._joined.clear()

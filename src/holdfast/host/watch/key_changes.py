@@ -1,4 +1,4 @@
-"""Which keys changed: what controllers and schedulers wait for."""
+"""Which keys changed, for controllers and schedulers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from holdfast.core.model.values.structs import Revision
 
 
 class ChangedKeys(Struct, frozen=True):
-    """What one or more durable batches touched, and the revision of the view that holds them."""
+    """The keys that batches touched, and the revision of a view that contains them."""
 
     revision: Revision
     keys: tuple[WatchKey, ...]
 
 
 class KeyChanges(Protocol):
-    """Told of every batch that becomes durable after it was made, also if that touched nothing; of several at once, if
-    nobody asked in between. Ends when something had to be left out: then list everything, and listen anew."""
+    """A feed with an item for every later durable batch, also for one without keys.
+
+    Batches between two reads become one item. The feed ends when it had to drop keys: then list everything and open a
+    new one.
+    """
 
     def __aiter__(self) -> AsyncIterator[ChangedKeys]: ...
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """End the feed."""

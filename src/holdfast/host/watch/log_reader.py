@@ -1,6 +1,6 @@
-"""Batches after a place in the log, read from the store.
+"""Batches after a position in the log, read from the store.
 
-The place is a token. Its batch is read first: what follows is worth nothing if the place is not in this log (RULES 9).
+The position is a revision token. Its batch is read first, to verify that the token is in this log (RULES 9).
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from holdfast.core.ledger.revision import RevisionToken, token_of
 from holdfast.host.errors import Diverged, Gone, show_token
 from holdfast.host.ports.store import LogStore, LogTrimmed, StoredBatch, StoreError
 
-#: The beginning of whatever log this is, for those who know none.
+#: The beginning of any log, for readers that have no token yet.
 BEGINNING = RevisionToken("", 0, 0, b"")
 
 
 def check_not_ahead(token: RevisionToken, head: RevisionToken) -> None:
-    """`Diverged` if the place cannot be one that the log, which is at `head`, has left behind."""
+    """Raise `Diverged` unless the token is behind `head` in the same log."""
     if token.seq >= head.seq or (token.log_id != head.log_id and token != BEGINNING):
         raise Diverged(f"{show_token(token)} is not in this log, which is at {show_token(head)}: list again")
 
 
 class ReadAhead:
-    """How much all readers of a log have read and not handed out: a slow reader keeps what it has read for long."""
+    """The bytes that all readers of a log have read ahead."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self.held_bytes = 0
 
     def grant(self, wanted_bytes: int) -> int:
-        """How much may be read at once: less the more is held; a single batch always may."""
+        """Return how much may be read now: at least one batch."""
         return max(1, min(wanted_bytes, self._most_bytes - self.held_bytes))
 
 
 class LogReader:
-    """Reads on from a place. What goes wrong in the store is raised; asked again, it goes on and skips nothing.
+    """Reads batches after a position. After a store error, the next call continues without a gap.
 
-    Whoever is done with it before its end says so: `drop`.
+    Call `drop` if reading stops before the end.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class LogReader:
         self._log = log
         self._read_bytes = read_bytes
         self._ahead = ahead or ReadAhead(read_bytes)
-        #: The whole digest of the batch at `place`; None until it was found there.
+        #: The full digest of the batch at `resume_at`; None until verified.
         self._digest: bytes | None = None
         self._read: deque[StoredBatch] = deque()
 
     async def verify(self) -> None:
-        """`Diverged` if the place is not in this log, `Gone` if the log no longer reaches back to it."""
+        """Raise `Diverged` if the position is not in this log, `Gone` if it is trimmed."""
         if self._digest is not None:
             return
         place = self.resume_at
@@ -78,7 +78,7 @@ class LogReader:
         self._digest = digest
 
     async def next(self) -> Batch[Any]:
-        """The batch after `place`, which moves on to it. It must be in the log: ask only below its head."""
+        """Return the next batch and advance `resume_at`. Call only below the log's head."""
         await self.verify()
         assert self._digest is not None
         if not self._read:
@@ -93,7 +93,7 @@ class LogReader:
         return batch
 
     def drop(self) -> None:
-        """Let go of what was read and is not needed any more."""
+        """Release the batches that were read ahead."""
         self._hold([])
 
     def _hold(self, read: list[StoredBatch]) -> None:

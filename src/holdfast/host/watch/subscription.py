@@ -1,11 +1,11 @@
 """One subscriber's stream of changes.
 
-    since TOKEN ──▶ behind: reads the log ──▶ at the head: live, hears from the hub ──▶ ...
+    since TOKEN ──▶ behind: reads the log ──▶ at the head: live, receives from the hub ──▶ ...
                           ▲                                              │
-                          └────── too much waits: nothing is dropped ◀───┘
+                          └────── queue full: nothing is dropped ◀───────┘
 
-Joining happens in one turn of the loop, at the head and nowhere else: no gap, and nothing twice. A subscriber that does
-not keep up costs the ledger nothing: what waits for it is bounded, and beyond that it reads the log instead.
+A stream becomes live in one turn of the loop, at the head only: without a gap or a duplicate. The queue of a slow
+subscriber is bounded; beyond that it reads the log.
 """
 
 from __future__ import annotations
@@ -25,53 +25,52 @@ from holdfast.host.watch.log_reader import LogReader, ReadAhead, check_not_ahead
 
 
 class SubscriptionLimits(Struct, frozen=True):
-    """How much waits for one subscriber, and how often one that hears of nothing gets a bookmark.
+    """Queue limits of one subscriber, and how often one without changes gets a bookmark.
 
-    One batch is always taken; what waits behind it is counted.
+    The first batch in the queue is not counted, so that any batch fits.
     """
 
     waiting_batches: int = 256
     waiting_bytes: int = 1 << 20
     read_bytes: int = 1 << 20
-    #: What all of them together have read of the log and not handed out; beyond it they read batch by batch.
+    #: Bytes that all subscribers may read ahead; beyond it they read batch by batch.
     ahead_bytes: int = 64 << 20
     bookmark_batches: int = 256
     touched_keys: int = 100_000
 
 
 class SubscriptionSource(Protocol):
-    """The hub as its subscribers see it."""
+    """The hub as its subscribers use it."""
 
     definition: LedgerDefinition[Any]
     log: LogStore
     metrics: Metrics
     window: SubscriptionLimits
-    #: The newest batch that is published. A subscriber that reads the log stops there.
+    #: The newest published batch. A subscriber that reads the log stops there.
     head: RevisionToken
-    #: What all of them have read of the log and not handed out.
+    #: The bytes that all subscribers have read ahead.
     ahead: ReadAhead
 
     def join(self, subscription: Subscription) -> None:
-        """Offer it what it is interested in, from the next batch on."""
+        """Deliver matching changes from the next batch on."""
 
     def leave(self, subscription: Subscription) -> None:
-        """Offer it nothing more."""
+        """Deliver no more changes."""
 
     def closed(self, subscription: Subscription) -> None:
-        """It is over."""
+        """The subscription has ended."""
 
 
 class Subscription:
     """An async iterator of `ChangeBatch`: every matching batch once, in order, and bookmarks now and then.
 
-    It raises `ListAgain`: `Diverged` when its place is not in this log any more, `Gone` when the log was trimmed past
-    it. `StoreError` means that the log could not be read now: asking again goes on where it was. It ends by itself
-    only when it is closed. One task reads it.
+    It raises `Diverged` if its token is not in this log any more, and `Gone` if it is trimmed. After `StoreError` the
+    next call continues. It ends only when it is closed. One task reads it.
     """
 
     def __init__(self, source: SubscriptionSource, interest: WatchFilter, since: RevisionToken) -> None:
         self.interest = interest
-        #: Of what was handed out last: where to resume from.
+        #: The token of the last item, to resume from.
         self.token = since
         self._source = source
         self._waiting: deque[tuple[ChangeBatch, int]] = deque()
@@ -80,7 +79,7 @@ class Subscription:
         self._is_nudged = False
         self._wake = asyncio.Event()
         self._is_over = False
-        #: What it reads the log with while it is behind; None while it is live.
+        #: Reads the log while the subscription is behind; None while it is live.
         self._backlog: LogReader | None = self._after(since)
 
     def __aiter__(self) -> Subscription:
@@ -110,7 +109,7 @@ class Subscription:
         self.close()
 
     def close(self) -> None:
-        """End it; whoever waits for it is told so."""
+        """End the stream, also for a waiting reader."""
         if not self._is_over:
             self._is_over = True
             self._source.leave(self)
@@ -122,21 +121,21 @@ class Subscription:
 
     @property
     def is_live(self) -> bool:
-        """Whether it hears from the hub, rather than reading the log."""
+        """Whether it receives from the hub, rather than reading the log."""
         return self._backlog is None and not self._is_over
 
     @property
     def has_told_all(self) -> bool:
-        """Whether everything that was published is handed out: the state holds nothing of interest that is newer."""
+        """Whether every published change has been delivered."""
         return self.is_live and not self._waiting
 
     async def begin(self) -> None:
-        """Find the place to begin from in the log, or raise `ListAgain`; at the head it is live at once."""
+        """Become live if the token is the head; otherwise verify it or raise `ListAgain`."""
         if self._backlog is not None and not self._joins(self._backlog):
             await self._backlog.verify()
 
     def offer(self, changes: ChangeBatch, before: RevisionToken) -> None:
-        """Take a batch that was published after `before`; or let it be read from the log later."""
+        """Queue a batch published after `before`; with a full queue, read it from the log later."""
         size_bytes = 0
         if self._waiting:
             window, size_bytes = self._source.window, changes.size_bytes()
@@ -150,17 +149,17 @@ class Subscription:
         self._wake.set()
 
     def bookmark(self, head: RevisionToken) -> None:
-        """Nothing is missed up to here, once what waits is handed out."""
+        """Deliver a bookmark for `head` after the queued batches."""
         self._bookmark = head
         self._wake.set()
 
     def request_bookmark(self) -> None:
-        """Hand out a bookmark soon, though nothing has changed: whoever reads it knows that the stream lives."""
+        """Deliver a bookmark soon, to show that the stream is alive."""
         self._is_nudged = True
         self._wake.set()
 
     def fall_behind(self, token: RevisionToken) -> None:
-        """Read the log after `place`, up to which everything was offered."""
+        """Read the log after this token, up to which everything was offered."""
         self._source.leave(self)
         self._backlog = self._after(token)
         self._wake.set()
@@ -181,18 +180,18 @@ class Subscription:
         return ChangeBatch(self.token) if nudged else None
 
     async def _read_on(self, backlog: LogReader) -> ChangeBatch | None:
-        """What the next batch in the log holds for it; nothing, after a batch without interest or on joining."""
+        """Return the matches of the next batch in the log; None: none, or live now."""
         if self._joins(backlog):
             return None
         batch = await backlog.next()
         found = matching(self._source.definition, batch, self.interest)
         if found or backlog.resume_at.seq - self.token.seq >= self._source.window.bookmark_batches:
             return ChangeBatch(backlog.resume_at, found)
-        await asyncio.sleep(0)  # the log may be long: others get their turn
+        await asyncio.sleep(0)  # the log may be long: other tasks get a turn
         return None
 
     def _joins(self, backlog: LogReader) -> bool:
-        """Become live if the head is reached. In one turn: what is published from here on is offered."""
+        """Become live, in one turn, if the head is reached."""
         place, head = backlog.resume_at, self._source.head
         if place == head:
             backlog.drop()

@@ -1,8 +1,8 @@
-"""A machine's way to a ledger, with a witness: what the machine is told to have landed there is noted, and which of its
-heartbeats were answered. And a leader as the scheduler beside it speaks to it, with a witness of what that sends.
+"""A transport that records which commands and heartbeats of a machine were acknowledged; a leader that records what its
+embedded scheduler submits.
 
-Both carry everything as it is. What was promised to a link or an agent is held against the log as what was promised to
-anybody.
+Both pass everything on unchanged. The log is later checked against all acknowledgements: those to links and agents as
+well as those to users.
 """
 
 from __future__ import annotations
@@ -37,30 +37,31 @@ from holdfast.wiring.server_ports import ServerTransport
 
 
 class AckSink(Protocol):
-    """Who notes what machines are told by a ledger's servers."""
+    """Receives what the servers of a ledger acknowledged to machines."""
 
     def landed(self, envelope: Envelope[Any], revision: Revision) -> None:
-        """A command has landed."""
+        """Record an acknowledged command."""
 
     def now(self) -> int:
-        """The world's time."""
+        """Return the time of the world."""
 
     def renewed(self, server: str, session: Revision, sent: int) -> None:
-        """A server has answered a heartbeat that was sent then."""
+        """Record an answered heartbeat and the time at which it was sent."""
 
 
 _many = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 class SendListener(Protocol):
-    """Told of every command that somebody is about to send, and when there is an answer to it."""
+    """Called before a command is sent, and again when it is answered."""
 
     def __call__(self, envelope: Envelope[Any], *, answered: bool) -> None: ...
 
 
 class AckRecorder:
-    """A way to others that notes which commands the servers of a ledger answered to have landed; and, if somebody is to
-    be told, which are sent at all."""
+    """A transport that records which commands the servers of a ledger acknowledged. A listener also gets every command
+    that is sent.
+    """
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class AckRecorder:
     ) -> None:
         self._inner = inner
         self._said = said
-        #: By server: what its commands are read with, and who notes them. What others answer is for others to note.
+        #: By server: the definition that decodes its commands, and their recorder. Other peers are not recorded.
         self._ledgers = ledgers
 
     async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
@@ -126,8 +127,9 @@ class AckRecorder:
 
 
 class SubmitRecorder:
-    """A leader for the scheduler beside it, which has no session: what it sends is told as if its life were one, and it
-    numbered there what it sends."""
+    """A leader for its embedded scheduler, which has no session. Recorded envelopes get the scheduler's incarnation as
+    session and a sequence number in it.
+    """
 
     def __init__(self, leader: Leader[Any], life: int, said: SendListener) -> None:
         self.term = leader.term

@@ -1,4 +1,4 @@
-"""The program of a node: the production agent, and whoever looks after it and starts it again when it ends."""
+"""The program of a node: the production agent, restarted when it ends."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from holdfast.sim.variety import NodeProfile
 from holdfast.sim.world.world import Program, SimProcess
 from holdfast.wiring.agent_parts import AgentPorts, build_agent
 
-#: Not all agents begin in one moment.
+#: Agents start at random times within this span.
 APART_MS = DEFAULTS.session_lease // 4
 
 
 class _Asking:
-    """Asks what really runs on a machine."""
+    """Probes the processes of the simulated node directly."""
 
     def __init__(self, metal: SimulatedNode) -> None:
         self._metal = metal
@@ -42,7 +42,7 @@ def agent(
     heard: AckSink,
     metrics: Metrics,
 ) -> Program:
-    """The program of a node's agent, on the metal of its machine. Its address is its name."""
+    """Return the program of a node's agent, on its simulated node. Its address is the node's name."""
 
     async def run(process: SimProcess) -> None:
         metal, clock = metals[process.machine], process.clock
@@ -60,6 +60,6 @@ def agent(
             try:
                 await build_agent(node, SessionConfig(actor, tuple(servers)), way, clock, ports, metrics).run()
             except AgentSuperseded:
-                continue  # this network copies questions: an opening of its own came twice, and once too late
+                continue  # the network duplicated the request that opened its session, and the copy came late
 
     return run

@@ -1,4 +1,4 @@
-"""Those who only read, and those who storm: small commands, again and again, with almost no patience."""
+"""Clients that only read, and clients that storm: small commands at a high rate, with almost no retries."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from holdfast.sim.world.world import Program, SimProcess
 
 STORM_ASK_MS, STORM_PATIENCE_MS, STORM_LIFE_MS = 40, 2_000, 10_000
 READ_MS = 3_000
-#: What is read of the platform, and of a region.
 KINDS = {"platform": "Workload"}
 OF_REGIONS = "Node"
 
-#: The ways of a machine to all ledgers, and the operator's token, once there is one.
+#: A machine's connections to all ledgers, and the operator's token as soon as it exists.
 UserConnections = Callable[[SimProcess], Mapping[str, UserConnection]]
 TokenSource = Callable[[], Awaitable[str]]
 
 
 def reader(lines: UserConnections, proof: TokenSource, audits: Mapping[str, LedgerAudit[Any]]) -> Program:
-    """Reads, anywhere: linear ones, and ones at least as new as what was read before."""
+    """Return a program that reads any ledger: linear, or at least as new as its last read."""
 
     async def run(process: SimProcess) -> None:
         chance, token = process.chance("reads"), await proof()
@@ -55,7 +54,7 @@ def reader(lines: UserConnections, proof: TokenSource, audits: Mapping[str, Ledg
 
 
 def storm(lines: UserConnections, proof: TokenSource, regions: list[str], goes_on: Callable[[], bool]) -> Program:
-    """Small commands, asked for again and again with almost no patience, by many at once."""
+    """Return a program that sends small commands at a high rate; many machines run it at once."""
 
     async def run(process: SimProcess) -> None:
         chance = process.chance("storm")
@@ -67,7 +66,7 @@ def storm(lines: UserConnections, proof: TokenSource, regions: list[str], goes_o
             ends = process.clock.wall() + STORM_LIFE_MS
             drill = OpenOverride(OverrideAction.PAUSE_AUTOSCALER, ledger, "", "a storm", ends)
             key = f"{process.name}-{number}"
-            with suppress(HoldfastError):  # whoever storms asks for the next thing
+            with suppress(HoldfastError):  # a failed command is not retried
                 await client.command(tag_of(OpenOverride), idempotency_key=key, **render_command(drill))
             await process.clock.sleep(chance.randrange(20, 200))
 

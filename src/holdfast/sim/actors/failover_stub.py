@@ -1,4 +1,4 @@
-"""Controllers of the platform, in their plainest form: failover."""
+"""Platform controllers in their simplest form: failover."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGAIN_MS = 5_000
 
 
 class WorkloadReconcilerStub:
-    """Looks at one workload at a time; regions concern all of them."""
+    """Reconciles one workload at a time. A change of a region requeues all workloads."""
 
     watches: tuple[str, ...] = ("workload", "standing")
 
@@ -35,7 +35,9 @@ def _in(assignments: Iterable[Assignment], region: str, purpose: AssignmentPurpo
 
 
 class FailoverStub(WorkloadReconcilerStub):
-    """Recovery stands by in every region of its budget, runs in one while another is lost, and ends after that."""
+    """Keeps recovery on standby in each region of its budget; activates one standby while a serving region is lost;
+    ends it afterwards.
+    """
 
     name = "failover"
 

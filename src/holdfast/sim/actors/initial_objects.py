@@ -1,4 +1,4 @@
-"""What people want of a world at first: what operators set up, what tenants ask for, with what is odd about it."""
+"""The first objects of a run: what operators set up, and the workloads of tenants with their drawn variations."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from holdfast.sim.actors.process_behavior import LIVENESS, READINESS, STARTUP
 from holdfast.sim.scenario import Scenario, WorkloadShape
 from holdfast.sim.variety import NodeProfile, apply_rules, quota_of, region_specs
 
-#: Priority, whether it may be reclaimed, and whether it may end others.
+#: Priority, whether it is reclaimable, whether it may preempt.
 CLASSES = {"critical": (100, False, True), "normal": (50, False, False), "best-effort": (10, True, False)}
-#: So much may be gone at a time of what has no budget of its own.
+#: Replicas that may be down at a time, if the workload has no disruption budget of its own.
 PLENTY = 9
 
 
 def amounts(cpu: str, memory: str) -> Resources:
-    """An amount as a scenario writes it."""
+    """Parse an amount of a scenario."""
     return Resources(parse_cpu(cpu), parse_memory(memory))
 
 
 class ScenarioObjects:
-    """What is wanted in one run."""
+    """The initial objects of one run."""
 
     def __init__(self, scenario: Scenario, plan: RunPlan, furnished: Mapping[str, NodeProfile]) -> None:
         self._scenario = scenario
@@ -59,11 +59,11 @@ class ScenarioObjects:
         self._sites = region_specs(scenario.topology.regions)
         self.tenants = sorted(scenario.tenants)
         self.workloads = [self._workload(name, asked) for name, asked in scenario.workloads.items()]
-        #: By tenant: what it may have over all regions.
+        #: By tenant: its quota over all regions.
         self.quotas = {name: self._quota(name) for name in scenario.tenants}
 
     def opening(self) -> list[Any]:
-        """What operators set up before anything else: who may act, what there is, who may have how much."""
+        """Return what operators set up first: principals, classes, regions, tenants, quotas and recovery budgets."""
         found: list[Any] = [
             Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights))
             for name, rights in (
@@ -87,19 +87,19 @@ class ScenarioObjects:
         return found
 
     def meant(self, node: str) -> dict[str, Any]:
-        """What operators say that a node is for."""
+        """Return the fields that operators set on a node."""
         return self._furnished[node].administered
 
     def to_administer(self) -> list[str]:
-        """Nodes that are for something from the start."""
+        """Return the nodes on which operators set fields at the start."""
         return [name for name in self._furnished if any(self.meant(name).values())]
 
     def emergency(self, tenant: str) -> Resources:
-        """What a tenant is lent in a storm."""
+        """Return the emergency quota of a tenant: its size in the scenario."""
         return amounts(self._scenario.tenants[tenant].cpu, self._scenario.tenants[tenant].memory)
 
     def most(self, workload: str) -> int:
-        """The most replicas that anybody asks for."""
+        """Return the largest replica count that a user requests for a workload."""
         return 2 * self._scenario.workloads[workload].replicas
 
     def _quota(self, tenant: str) -> QuotaSpec:
@@ -107,7 +107,7 @@ class ScenarioObjects:
         return quota_of(self.emergency(tenant), mine, self._plan.odd(f"tenant/{tenant}"))
 
     def _workload(self, name: str, asked: WorkloadShape) -> Workload:
-        """What is critical or exclusive is probed; all else is ready once it runs."""
+        """Return one workload. Critical and exclusive ones are probed; the others are ready when they run."""
         failover = (
             FailoverMode.LEASED
             if asked.leased

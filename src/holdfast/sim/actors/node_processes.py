@@ -1,12 +1,15 @@
-"""What nodes really run, whatever anybody believes: a process outlives its agent, and ends with its node's power.
+"""The processes that really run on nodes, independent of every ledger. A process outlives its agent and ends with its
+node's power.
 
-Leased work runs under a guard, which ends it at its deadline by the node's even clock, also while the agent is gone.
-The guard is taken at its slowest: what it ends lives on for all its grace and the kill margin. `ProcessOracle` sees all
-processes of all nodes, and judges the promises that no log can: never two of one exclusive identity, and never two
-tenants at a time where all runs as one user; nothing is killed before its grace is over, what fails is started again
-later each time, and what is well and is to run is ended by nobody, however long its node is cut off.
+A guard ends leased work at its deadline by the node's boot clock, also without an agent. The guard is simulated at its
+slowest: a process lives on for its full grace and the kill margin. `ProcessOracle` observes all processes of all nodes
+and checks what no log can show:
 
-How a region's leader asks endpoints in a made-up world: what really lives there answers, if the way is open.
+- one live process per exclusive identity, and one tenant at a time where all processes run as one user
+- no kill before the grace has passed, a longer wait before each restart
+- no stop of a healthy process that is to run, even while its node is cut off
+
+Endpoint probes of a region's leader reach the real process, if the link is open.
 """
 
 from __future__ import annotations
@@ -25,24 +28,27 @@ from holdfast.host.ports.endpoint_prober import EndpointProber, ProbeDone
 from holdfast.sim.checks.ledger_audit import Finding
 from holdfast.sim.world.world import SimProcess
 
-#: How long a question and its answer are under way.
+#: Time of a probe and its answer.
 LATENCY_MS = 5
 
-#: What is sent into a partition is never answered: longer than anybody waits.
+#: Wait for a probe into a partition: longer than every timeout.
 NEVER_MS = 3_600_000
 
-#: Whether a process lives where a machine asks a question.
+#: Whether a process answers a probe from a machine.
 IsAlive = Callable[[str, EndpointCheck], bool]
 
 
-#: Before what failed is started again so long at least; twice as long each time, and not longer than that.
+#: Shortest wait before a restart: it doubles with each restart, up to the second number.
 PAUSE_MS, PAUSE_MOST_MS = 1_000, 60_000
 
 
 class ProcessOracle:
-    """All processes there are, by identity. `is_exclusive` says of which no two may live, `grace_of` how long one has
-    to end where nothing says that it must end at once, `restarts_of` how often the ledger says it was started again,
-    `is_kept` of what on a machine the ledger says that it is to run there, also while that is cut off."""
+    """All processes of all nodes, by identity.
+
+    The callback `is_exclusive` tells which identities may have only one process. `grace_of` is how long a process has
+    to end, unless it must end at once. `restarts_of` is the number of restarts in the ledger. `is_kept` tells whether
+    the ledger keeps a process running on a machine that is cut off.
+    """
 
     def __init__(
         self,
@@ -62,13 +68,13 @@ class ProcessOracle:
         self._exclusive: dict[SlotKey, list[tuple[SimulatedNode, SimulatedRun]]] = {}
 
     def note_start(self, metal: SimulatedNode, process: SimulatedRun) -> None:
-        """A process begins: no other one of its exclusive identity may live anywhere."""
+        """Check a process that starts: no other one of its exclusive identity may live anywhere."""
         self.started += 1
         work = process.work
         self._judge_tenants(metal, work)
         self._judge_haste(metal, process)
         if work.leased and self._is_kept(metal, work):
-            told = "is started so that it ends when its node is cut off, and it is to be kept then"
+            told = "was started to end when its node is cut off, but the ledger keeps it running then"
             self.findings.append(Finding("kept", f"{work.name} on {metal.name} {told}"))
         if not self._is_exclusive(work):
             return
@@ -82,7 +88,7 @@ class ProcessOracle:
         self._exclusive[work.slot] = [*others, (metal, process)]
 
     def _judge_tenants(self, metal: SimulatedNode, work: RunSpec) -> None:
-        """Where tenants have no users of their own, nothing of another one may live."""
+        """Find processes of other tenants, if tenants have no own users on the node."""
         if metal.can.users:
             return
         beside = [one for one in metal.processes.values() if _tenant(one.work) != _tenant(work) and metal.may_live(one)]
@@ -92,7 +98,7 @@ class ProcessOracle:
         self.findings.append(Finding("one-tenant", detail))
 
     def _judge_haste(self, metal: SimulatedNode, process: SimulatedRun) -> None:
-        """What is started again on its node waits before that, twice as long each time; clocks are not that exact."""
+        """Find a restart that came too early: the wait doubles each time. Clocks may differ by one percent."""
         work = process.work
         binding = metal.identity.id, (work.slot, work.epoch)
         before, self._last[binding] = self._last.get(binding), process
@@ -101,18 +107,17 @@ class ProcessOracle:
         times, pause = self._restarts_of(metal.region, work), metal.clock.boot() - before.ends_at()
         least = min(PAUSE_MOST_MS, PAUSE_MS << min(times, 10))
         if pause < least * 99 // 100:
-            told = f"is started again after {pause} ms, after {times} restarts, and {least} ms are the least"
+            told = f"was restarted after {pause} ms; after {times} restarts at least {least} ms are required"
             self.findings.append(Finding("haste", f"{work.name} on {metal.name} {told}"))
 
     def note_stop(self, metal: SimulatedNode, process: SimulatedRun, grace_ms: int, *, well: bool) -> None:
-        """A process is asked to end, `well` or not: it has the time to do so that was promised to it; and of what is
-        well and is to run nobody asks it."""
+        """Check a stop: it must allow the guaranteed grace and spare a healthy process that is to run."""
         if well and self._is_kept(metal, process.work):
-            told = "is asked to end, and it is well and is to run there"
+            told = "was stopped, but it is healthy and is to run there"
             self.findings.append(Finding("kept", f"{process.work.name} on {metal.name} {told}"))
         promised = self._grace_of(metal.region, process.work)
         if grace_ms < promised:
-            told = f"is asked to end within {grace_ms} ms, and {promised} ms were promised to it"
+            told = f"was given {grace_ms} ms to end; its grace is {promised} ms"
             self.findings.append(Finding("grace", f"{process.work.name} on {metal.name} {told}"))
 
 
@@ -121,8 +126,9 @@ def _tenant(work: RunSpec) -> str:
 
 
 class SimulatedNode(SimulatedMachine):
-    """A machine, and what is kept on its disk: its id, the newest term it heard of, the region's numbers. Its clock
-    outlives every agent."""
+    """A simulated node with its disk: machine id, newest term, lease times of the region. Its clock outlives every
+    agent.
+    """
 
     def __init__(
         self,
@@ -141,46 +147,46 @@ class SimulatedNode(SimulatedMachine):
         self.newest: tuple[str, int] = ("", 0)
         self.times = AgentLeaseTimes()
         self._oracle = truth
-        #: Which machine of this name it is, and which life of that.
+        #: Number of the machine under this name, and number of its boot.
         self._number = self._incarnation = 1
-        #: By port: the bindings whose processes it was given to, in their order.
+        #: By port: the bindings whose processes used it, in order.
         self._at: dict[int, dict[RunKey, None]] = {}
 
     @property
     def identity(self) -> Machine:
-        """What its agent says that it runs on."""
+        """Return the identity that its agent reports."""
         return Machine(f"{self.name}.{self._number}", self.name, str(self._incarnation))
 
     def replaced(self) -> SimulatedNode:
-        """Another machine of the same name, with nothing on it. What runs on this one is no concern of it."""
+        """Return another machine of the same name without processes. Those on this one live on."""
         other = SimulatedNode(self.name, self.region, self.zone, self.clock, self.habit, self._oracle, self.can)
         other._number = self._number + 1
         return other
 
     def lose_power(self) -> None:
-        """Everything that ran is gone; the machine is started anew."""
+        """End all processes and boot again."""
         super().lose_power()
         self._incarnation += 1
 
     def keep(self, log_id: str, term: int) -> None:
-        """Remember the newest term, whatever becomes of the agent."""
+        """Store the newest term on disk."""
         self.newest = log_id, term
 
     def begin(self, work: RunSpec, habit: SimulatedBehavior) -> None:
-        """A process begins, and is judged."""
+        """Start a process and check it."""
         super().begin(work, habit)
         for port in work.ports:
             self._at.setdefault(port, {})[work.slot, work.epoch] = None
         self._oracle.note_start(self, self.processes[work.slot, work.epoch])
 
     def ask_to_end(self, process: SimulatedRun, grace_ms: int) -> None:
-        """It is asked to end, and that is judged."""
+        """Request the end of a process and check the request."""
         well = process.answers(self.clock.boot())
         super().ask_to_end(process, grace_ms)
         self._oracle.note_stop(self, process, grace_ms, well=well)
 
     def unwell(self) -> list[SimulatedRun]:
-        """What runs, was well, and does not answer now though nobody has asked it to end."""
+        """Return processes that fail their probes now, were healthy before, and have no stop request."""
         now, found = self.clock.boot(), []
         for one in self.processes.values():
             first, last = one.habit.unwell
@@ -189,21 +195,21 @@ class SimulatedNode(SimulatedMachine):
         return found
 
     def may_live(self, process: SimulatedRun) -> bool:
-        """Whether this process is alive."""
+        """Return whether this process is alive."""
         return self.clock.boot() < process.ends_at()
 
     def running(self) -> list[RunStatus]:
-        """What runs, and is not being ended."""
+        """Return the processes that run and have no stop request."""
         now = self.clock.boot()
         return [live for one in self.processes.values() if (live := one.seen(now)).state is RunState.RUNNING]
 
     def answers(self, slot: SlotKey, epoch: Revision) -> bool:
-        """Whether the process of this binding runs, and is well."""
+        """Return whether the process of this binding runs and is healthy."""
         process = self.processes.get((slot, epoch))
         return process is not None and process.answers(self.clock.boot())
 
     def answering(self, port: int) -> RunKey | None:
-        """Whose process answers at a port."""
+        """Return the binding whose process answers at a port."""
         now, given = self.clock.boot(), self._at.get(port, {})
         for key in list(given):
             one = self.processes.get(key)
@@ -215,7 +221,7 @@ class SimulatedNode(SimulatedMachine):
 
 
 class SimEndpointProber(EndpointProber):
-    """Asks from the machine of a process. The address of a node is the name of its machine."""
+    """Probes from the machine of a process. The address of a node is the name of its machine."""
 
     def __init__(self, process: SimProcess, lives: IsAlive) -> None:
         self._process = process

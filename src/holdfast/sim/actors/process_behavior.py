@@ -1,4 +1,4 @@
-"""How processes of a made-up world behave: slow to start and to stop, and now and then in trouble."""
+"""The behavior of simulated processes: slow starts, slow stops, and occasional faults."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.sim.variety import BATCH
 from holdfast.sim.world.randomness import SeedStreams
 
-#: How much longer a process lives after its deadline than its guard may take at its slowest.
+#: How much longer a process lives after its deadline than its slowest guard allows.
 LATE_MS = 0
 
-#: What everybody asks of a process.
+#: Probes of critical and exclusive workloads.
 STARTUP = Probe(http=HttpProbe("/"), period=500, failures=24)
 READINESS = Probe(http=HttpProbe("/"), period=2_000, failures=2)
 LIVENESS = Probe(http=HttpProbe("/"), period=5_000, failures=3)
 
-#: What may be wrong with a binding's process, and how often in a thousand; most are well.
+#: Faults of a binding's process with their rates per thousand; most bindings have none.
 PROCESS_FAULTS = {"cannot-start": 10, "never-ready": 5, "exits": 15, "over-limit": 10, "stalls": 20, "hangs": 10}
-#: Longer than a startup probe allows. What nobody probes is called ready meanwhile, and serves once it answers.
+#: Longer than a startup probe allows. Without a probe the process counts as ready meanwhile, and serves once it
+#: answers.
 NEVER_READY_MS = 30_000
-#: Of those in trouble so many are in trouble again whenever they are started anew there.
+#: Share of faulty bindings whose fault returns at every restart.
 LASTING_RATE = 0.2
 
 
 class ProcessBehaviors:
-    """The habits of what runs on one machine, drawn for each binding; each process of it draws its own times."""
+    """Draws a behavior for each binding on one machine, and new times for each of its processes."""
 
     def __init__(self, chance: SeedStreams, name: str, troubles: Mapping[str, int] = PROCESS_FAULTS) -> None:
         self._chance = chance
         self._name = name
         self._troubles = troubles
-        #: How often a binding was begun here.
         self._begun: dict[RunKey, int] = {}
 
     def __call__(self, work: RunSpec) -> SimulatedBehavior:
@@ -49,7 +49,7 @@ class ProcessBehaviors:
         lasts = fate.random() < LASTING_RATE
         chance = self._chance.stream("habit", self._name, *work.slot, work.epoch, begun)
         habit = _drawn(chance, trouble if begun == 1 or lasts else "")
-        if work.command[0] == BATCH and not habit.runs_ms:  # it is done after a while
+        if work.command[0] == BATCH and not habit.runs_ms:
             habit = replace(habit, runs_ms=habit.ready_ms + chance.randrange(1_000, 10_000))
         return habit
 

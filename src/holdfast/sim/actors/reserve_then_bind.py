@@ -1,4 +1,4 @@
-"""A plugin by which some slots are reserved first and bound later: none that comes with Holdfast has that in mind."""
+"""A plugin that reserves some slots before it binds them. No built-in plugin of Holdfast does so."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
 
-#: Of so many kinds of slots one is reserved first, and of so many slots of it one is not bound after all.
+#: One in this many templates is reserved first; one in this many of its slots fails its first binding.
 RESERVED_ONE_IN = 4
 UNBOUND_ONE_IN = 8
 
 
 class ReserveThenBind:
-    """Some kinds of slots are reserved first; of those, some are not bound at their first try."""
+    """Reserves the slots of some templates first, and refuses the first binding of some of these slots."""
 
     name, version = "two-steps", "1"
 
@@ -23,11 +23,11 @@ class ReserveThenBind:
         self._doubted: set[SlotKey] = set()
 
     def waits(self, ask: SlotAsk) -> bool:
-        """By what is asked for."""
+        """Decide by the template digest."""
         return int(ask.digest[:4], 16) % RESERVED_ONE_IN == 0
 
     def refuses(self, ask: SlotAsk, slot: SlotKey, node: Revision) -> str:
-        """By the slot and its node."""
+        """Decide by the slot and its node."""
         if slot in self._doubted or (slot[1] + node) % UNBOUND_ONE_IN:
             return ""
         self._doubted.add(slot)
@@ -35,6 +35,6 @@ class ReserveThenBind:
 
 
 def with_reserve_then_bind() -> Plugins:
-    """The plugins of one life of a scheduler."""
+    """Return the plugins of one incarnation of a scheduler."""
     two_steps = ReserveThenBind()
     return replace(BUILT_IN, binds=(two_steps,), reserves=(two_steps,))

@@ -1,4 +1,4 @@
-"""The program of a scheduler apart: the production one, and whoever starts it again when it ends."""
+"""The program of a standalone scheduler: the production one, restarted when it ends."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from holdfast.sim.actors.reserve_then_bind import with_reserve_then_bind
 from holdfast.sim.world.world import Program, SimProcess
 from holdfast.wiring.scheduler import build_scheduler
 
-#: Whoever looks after it starts it again after so long, give or take.
+#: Range of the wait before a restart.
 AGAIN_MS = 1_000, 3_000
 
-#: Told of every scheduler that begins, and on which machine.
+#: Called for every scheduler that starts, with its machine.
 Begun = Callable[[str, StandaloneScheduler, Metrics], None]
 
 
 def scheduler(servers: Sequence[str], heard: AckSink, said: SendListener, begun: Begun) -> Program:
-    """The program of a scheduler of the region that has these servers."""
+    """Return the program of a scheduler of the region with these servers."""
 
     async def run(process: SimProcess) -> None:
         actor = process.transport.certificate = f"scheduler/{process.machine}"
@@ -33,7 +33,7 @@ def scheduler(servers: Sequence[str], heard: AckSink, said: SendListener, begun:
             begun(process.machine, one, metrics)
             try:
                 await one.run()
-            except Superseded:  # this network copies questions: an opening of its own came twice, and once too late
+            except Superseded:  # the network duplicated the request that opened its session, and the copy came late
                 await process.clock.sleep(chance.randrange(*AGAIN_MS))
 
     return run

@@ -1,4 +1,4 @@
-"""What a simulated machine keeps for its server through all its lives, and the chance that tokens are made of."""
+"""What a simulated machine stores for its server across incarnations, and the random source of tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LETTERS = string.ascii_letters + string.digits + "-_"
 
 
 class TokenFile:
-    """Outlives every process of its machine."""
+    """A token file. It outlives every process of its machine."""
 
     def __init__(self) -> None:
         self.text: str | None = None
@@ -28,16 +28,16 @@ class TokenFile:
 
 class _Decisions(MemoryDecisionStore):
     async def close(self) -> None:
-        """A process lets go of it, and it stays."""
+        """Do nothing: the index outlives its process."""
 
 
 class _Audit(MemoryAuditStore):
     async def close(self) -> None:
-        """A process lets go of it, and it stays."""
+        """Do nothing: the index outlives its process."""
 
 
 class ServerFiles:
-    """The folder of one server."""
+    """The data directory of one server."""
 
     def __init__(self) -> None:
         self.own_token = TokenFile()
@@ -47,7 +47,7 @@ class ServerFiles:
 
 
 def token_source(chance: Random) -> Callable[[], tuple[str, str]]:
-    """Tokens from this stream of chance: a part of a name, and a secret."""
+    """Return a function that draws a token from this stream: part of a name, and a secret."""
 
     def draw() -> tuple[str, str]:
         return f"{chance.getrandbits(64):016x}", "".join(chance.choices(_LETTERS, k=SECRET_CHARACTERS))

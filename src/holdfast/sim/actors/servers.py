@@ -1,7 +1,7 @@
-"""The programs of servers: the production server over a world's store, network, files and chance, and whoever starts
-it again when it could not start.
+"""The programs of servers: the production server over a world's store, network, files and randomness, restarted when it
+could not start.
 
-Its reconcilers, link, endpoints, scheduler, indexes and API are put together in `wiring.server` and nowhere else.
+Only `wiring.server` builds its reconcilers, link, endpoints, scheduler, indexes and API.
 """
 
 from __future__ import annotations
@@ -43,19 +43,20 @@ from holdfast.wiring.process import ExitCode
 from holdfast.wiring.server import Server, serve
 from holdfast.wiring.server_ports import CONTROLLER_OPTIONS, ServerPorts, ServerTransport
 
-#: Called with a command, why it was refused, and when by the ledger's own time.
+#: Called with a refused command, the refusal, and its ledger time.
 OnRefused = Callable[[Envelope[Any], Refused, Instant], None]
 
-#: Full lists come in parts of few objects, so that some are under way when something breaks.
+#: Parts of a full list contain few objects, so that faults hit lists that are under way.
 LIMITS = ServerLimits(shipped_objects=5)
-#: A server that could not start is started again after so long.
+#: Wait before the restart of a server that could not start.
 AGAIN_MS = 1_000
 
 
 class ServerSetup(Struct, frozen=True):
-    """How servers of a world are set up: how much log between two snapshots; all else is as everywhere.
+    """Options of the servers of a world that differ from production.
 
-    So little log that every run takes snapshots and trims behind them, while whoever lags or sleeps still wants it.
+    Snapshots are so frequent that every run takes some and trims behind them, while slow readers still need the trimmed
+    log.
     """
 
     snapshot_policy: SnapshotPolicy = SnapshotPolicy(log_batches=10, retention_ms=2_000)
@@ -64,21 +65,21 @@ class ServerSetup(Struct, frozen=True):
 
 
 class ServerEnded(Exception):
-    """A server has ended, and no fault explains it."""
+    """A server has ended without a fault that explains it."""
 
 
 def url(machine: str) -> str:
-    """Where a server is, and so its name."""
+    """Return the address of a server, which is also its name."""
     return f"https://{machine}"
 
 
 def platform_settings(times: Settings) -> ServerSettings:
-    """What every server of the platform is told, but for its name."""
+    """Return the settings of the platform servers, without names."""
     return ServerSettings(role="platform", store="sim:platform", operator=ROOT, ledger=_written(times))
 
 
 def region_settings(name: str, platform: Sequence[str], times: Settings, *, beside: bool) -> ServerSettings:
-    """What every server of a region is told, but for its name."""
+    """Return the settings of a region's servers, without names."""
     return ServerSettings(
         role="region",
         region=name,
@@ -91,34 +92,34 @@ def region_settings(name: str, platform: Sequence[str], times: Settings, *, besi
 
 
 def _written(times: Settings) -> tuple[tuple[str, str], ...]:
-    """What a ledger's numbers are other than by default, as settings say it."""
+    """Return the ledger settings that differ from their defaults, in the form of the settings file."""
     names = {field.name: field.encode_name for field in fields(Settings)}
     usual = asdict(DEFAULTS)
     return tuple((names[name], f"{value}ms") for name, value in asdict(times).items() if value != usual[name])
 
 
 class ServerPrograms:
-    """Whom a world's servers are, by machine: for whoever looks at them from outside."""
+    """The servers of a world by machine, for access from outside."""
 
     def __init__(self, manner: ServerSetup, lives: IsAlive) -> None:
         self.manner = manner
         self._lives = lives
         self.ledgers: dict[str, Ledger[Any]] = {}
-        #: Every life's counters, those of schedulers apart and of agents among them, to be added up at the end.
+        #: The metrics of every incarnation, including standalone schedulers and agents. They are added up at the end.
         self.metrics: list[Metrics] = []
         self.heard: dict[str, int] = {}
-        #: By region: told of every command that it refuses as a whole.
+        #: By region: called with every command that is refused as a whole.
         self.on_refused: dict[str, OnRefused] = {}
-        #: By region: told of everything that its schedulers send, apart or beside its leader.
+        #: By region: called with everything that its embedded and standalone schedulers send.
         self.on_said: dict[str, SendListener] = {}
-        #: Lives of schedulers beside leaders, each of which numbers its proposals anew.
+        #: Incarnations of embedded schedulers; each numbers its proposals from one.
         self._scheduler_lives = count(1)
         self.watch_faults: dict[str, WatchFaults] = {}
-        #: What machines keep for their servers through all their lives.
+        #: Files of each machine's server, across incarnations.
         self._files: dict[str, ServerFiles] = {}
 
     def server(self, settings: ServerSettings, heard: AckSink) -> Program:
-        """A server. `heard` is told of what the platform has acknowledged to it."""
+        """Return the program of a server. `heard` records what the platform acknowledges to it."""
 
         async def run(process: SimProcess) -> None:
             own = _named(settings, process.machine)
@@ -138,11 +139,11 @@ class ServerPrograms:
         return run
 
     def operator_token(self) -> str:
-        """The operator's token, as it lies on a machine of the platform; empty: on none yet."""
+        """Return the operator's token from the disk of a platform machine; empty: none has one yet."""
         return next((text for one in self._files.values() if (text := one.operator_token.text)), "")
 
     def behind(self, definition: LedgerDefinition[Any], store: str) -> Program:
-        """A server that an upgrade has left out: it reads one format level less than the others write."""
+        """Return the program of a server without the upgrade: it reads one ledger level less than the others write."""
 
         async def run(process: SimProcess) -> None:
             ledger = Ledger(
@@ -175,7 +176,7 @@ class ServerPrograms:
             clock=process.clock,
             store=store,
             transport=transport,
-            proof=lambda: tuple,  # a certificate does
+            proof=lambda: tuple,  # a certificate is enough
             asker=SimEndpointProber(process, self._lives),
             plugins=lambda _journal: with_reserve_then_bind(),
             decisions=lambda: files.decisions,
@@ -204,18 +205,18 @@ class ServerPrograms:
             self.overhear(server.ledger, said)
 
     def listen(self, ledger: Ledger[Any], told: OnRefused) -> None:
-        """Tell somebody of all that a ledger refuses from now on."""
+        """Call a listener for every later refusal of a ledger."""
         denials, noted = ledger.denials, ledger.denials.refused
 
         def refused(envelope: Envelope[Any], answer: Refused) -> None:
             noted(envelope, answer)
-            leader = ledger.leader  # whoever is still to prove that it leads refuses nothing of a scheduler
+            leader = ledger.leader  # a candidate, whose lead is not proven yet, refuses nothing of a scheduler
             told(envelope, answer, leader.term.now() if leader is not None else ledger.durable.state.info.at)
 
         denials.refused = refused  # type: ignore[method-assign]
 
     def overhear(self, ledger: Ledger[Any], said: SendListener) -> None:
-        """Tell somebody of all that a scheduler beside the leader sends, if there is one."""
+        """Call a listener for everything that an embedded scheduler sends, if there is one."""
         run = ledger.leader_tasks.get("scheduler")
         if run is None:
             return

@@ -1,4 +1,4 @@
-"""Somebody who speaks to a ledger as people do: through the API client, with a token. What they are told is noted."""
+"""A user of a ledger: the API client with a token, and a record of what the servers acknowledged."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from holdfast.client.requester import KEY
 from holdfast.host.ports.transport import Reply, Request, RequestHandler, Transport, first_value
 from holdfast.sim.world.world import SimProcess
 
-#: The operator that every log begins with.
+#: The operator that exists in every new log.
 ROOT = "person/root"
-#: How long one question may take, and for how long it is asked again before somebody thinks about it.
+#: Timeout of one request, and of all its retries before the user decides again.
 ASK_MS, PATIENCE_MS = 3_000, 20_000
 
-#: Told who was told that what it did under which key is done, and how far the log was then.
+#: Called with the actor and idempotency key of an acknowledged write, and the log position at that time.
 OnAccepted = Callable[[str, str, int], None]
 
 
 class AckNotingTransport:
-    """A way to servers that notes what somebody was told to be done."""
+    """A transport that records which writes the servers acknowledged."""
 
     def __init__(self, inner: Transport, actor: str, accepted: OnAccepted) -> None:
         self._inner = inner
@@ -43,7 +43,7 @@ class AckNotingTransport:
 
 
 class UserConnection:
-    """A ledger as people of one machine reach it: its servers, and who notes what they are told."""
+    """The connection of one machine's users to a ledger: its servers, and the recorder of their acknowledgements."""
 
     def __init__(self, process: SimProcess, servers: Sequence[str], accepted: OnAccepted) -> None:
         self._process = process
@@ -51,7 +51,7 @@ class UserConnection:
         self._accepted = accepted
 
     def client(self, actor: str, token: str, *, ask_ms: int = ASK_MS, patience_ms: int = PATIENCE_MS) -> AsyncClient:
-        """The client of one of them."""
+        """Return a client for one user."""
         process = self._process
         chance = process.chance("client", actor, *self._servers)
         first = chance.randrange(len(self._servers))

@@ -1,7 +1,7 @@
-"""People: operators who set a platform up and operate it, tenants who ask for things, readers, and whoever storms.
+"""Operators who set up and operate a platform, and tenants who create and change workloads.
 
-They speak through the API client, tenants with tokens that the operator made for them. Everybody names a key for each
-command and repeats it under that key until it is answered.
+They use the API client; the operator issues tokens to tenants. Each command has an idempotency key and is retried under
+it until it is answered.
 
 Size: everything that people do, one method for each.
 """
@@ -38,17 +38,17 @@ from holdfast.sim.actors.user_client import ROOT, UserConnection
 from holdfast.sim.variety import part
 from holdfast.sim.world.world import SimProcess
 
-#: The ledger that most is asked of.
+#: The ledger that receives most commands.
 PLATFORM = "platform"
-#: How often, and how many times, somebody looks whether a node is there.
+#: Interval and number of the attempts to find a node.
 NODE_MS, NODE_TRIES = 500, 12
 TOKEN_LIFE_MS = 30 * 86_400_000
-#: In place of the revision of something that is gone.
+#: Stands for the revision of a deleted object.
 ENDED = "1.0"
 
 
 class Users:
-    """Those who act, one after the other, on one machine."""
+    """All operators and tenants of a run, on one machine, one action at a time."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class Users:
         self._tokens = {ROOT: token}
         self._clients: dict[tuple[str, str], AsyncClient] = {}
         self._number = 0
-        #: What they want now, by workload.
+        #: By workload: the spec that its tenant requested last.
         self.wanted: dict[str, Workload] = {}
         self.policy = 0
-        #: Everything they had in mind is done and answered.
+        #: Whether all actions of the run plan are done and answered.
         self.done = False
 
     async def open(self) -> None:
-        """Set the platform up, say what nodes are for once they are there, and ask for the first workloads."""
+        """Set up the platform, administer nodes once they register, and create the first workloads."""
         for one in self._wishes.opening():
             await self.send(PLATFORM, ROOT, p.Put(one))
         for tenant in self._wishes.tenants:
@@ -85,7 +85,7 @@ class Users:
             await self.put(workload)
 
     async def _administer(self, node: str) -> None:
-        """Say what a node is for, once it is there; not everybody waits for it for ever."""
+        """Administer a node once it has registered; stop after some attempts."""
         region = node.partition("-")[0]
         for _ in range(NODE_TRIES):
             uid = dict(await self._nodes(region)).get(node, 0)
@@ -95,7 +95,7 @@ class Users:
             await self._process.clock.sleep(NODE_MS)
 
     async def _admit(self, actor: str) -> None:
-        """Make a token for somebody."""
+        """Issue a token to a principal."""
         part, secret = self._draw()
         name = f"{actor.replace('/', '-')}-{part[:8]}"
         spec = TokenSpec(principal=actor, hash=hash_secret(secret), expires=self._process.clock.wall() + TOKEN_LIFE_MS)
@@ -103,14 +103,14 @@ class Users:
         self._tokens[actor] = format_token(name, secret)
 
     async def live(self, acts: tuple[PlannedAction, ...]) -> None:
-        """Do this and that at its time, or as soon as what comes before is done."""
+        """Perform each action at its time, or after the action before it."""
         for act in acts:
             await self._process.clock.sleep(act.at - self._now())
             await self.do(act.kind, Random(act.draw))
         self.done = True
 
     async def do(self, kind: str, chance: Random) -> None:
-        """One thing of a kind."""
+        """Perform one action of a kind."""
         named = chance.choice(sorted(one.meta.name for one in self._wishes.workloads))
         region = chance.choice(self._wishes.regions)
         match kind:
@@ -137,10 +137,10 @@ class Users:
             case "freeze":
                 await self._freeze(named, chance)
             case other:
-                raise ValueError(f"nobody knows how to do {other!r}")
+                raise ValueError(f"unknown action {other!r}")
 
     async def put(self, workload: Workload) -> None:
-        """Ask for a workload as it is to be."""
+        """Create or replace a workload."""
         if await self.send(PLATFORM, f"tenant/{workload.meta.tenant}", p.PutWorkload(workload)):
             self.wanted[workload.meta.name] = workload
 
@@ -162,7 +162,7 @@ class Users:
         await self.put(before)
 
     async def _cordon(self, region: str, chance: Random) -> None:
-        """Somebody looks at a node, and then no more."""
+        """Cordon a node and later uncordon it."""
         name, uid = chance.choice(await self._nodes(region) or [("", 0)])
         if uid:
             meant = self._wishes.meant(name)
@@ -171,7 +171,7 @@ class Users:
             await self.send(region, ROOT, c.AdministerNode(uid, **meant))
 
     async def _taint(self, region: str, chance: Random) -> None:
-        """Somebody keeps a node free of everything for a while: what stands there is evicted."""
+        """Put an evicting taint on a node for a while: its slots are evicted."""
         name, uid = chance.choice(await self._nodes(region) or [("", 0)])
         if uid:
             meant, drill = self._wishes.meant(name), Taint("drill", "", TaintEffect.EVICT)
@@ -180,7 +180,7 @@ class Users:
             await self.send(region, ROOT, c.AdministerNode(uid, **meant))
 
     async def _nodes(self, region: str) -> list[tuple[str, Revision]]:
-        """The nodes of a region by name, if anybody there says so."""
+        """Return name and uid of a region's nodes, or nothing if no server answers."""
         try:
             found = await self._client(region, ROOT).list("Node")
         except HoldfastError:
@@ -188,7 +188,7 @@ class Users:
         return [(one["metadata"]["name"], _revision(one["metadata"]["uid"])) for one in found.items]
 
     async def _emergency(self, region: str, chance: Random) -> None:
-        """Somebody lends a tenant more than its quota for a while."""
+        """Give a tenant emergency quota for a while."""
         tenant = chance.choice(self._wishes.tenants)
         more = self._wishes.emergency(tenant)
         facts = (("tenant", tenant), ("cpu", str(more.cpu)), ("memory", str(more.memory)))
@@ -203,7 +203,7 @@ class Users:
         await self.send(PLATFORM, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=spec)))
 
     async def _policy(self, region: str, chance: Random) -> None:
-        """Publish a policy, try it, and take it back if there was one before."""
+        """Publish and activate a policy; roll it back if another one was active."""
         document = PolicyDocument(
             strategy=chance.choice(list(PlacementStrategy)), scores=(("balance", chance.randint(0, 3)),)
         )
@@ -219,7 +219,7 @@ class Users:
             self.policy = before
 
     async def _override(self, region: str, chance: Random) -> None:
-        """Take authority over something for a while."""
+        """Open an override for a while."""
         tenant = chance.choice(self._wishes.tenants)
         zone = str(chance.randint(1, 2))
         kinds = (
@@ -232,8 +232,9 @@ class Users:
         await self.send(PLATFORM, ROOT, OpenOverride(action, region, target, "a drill", ends))
 
     async def _freeze(self, name: str, chance: Random) -> None:
-        """Ask for more of a workload, and think better of it: nothing of its tenant is to be scheduled for a while.
-        Who sees the one and not yet the other proposes what is refused."""
+        """Scale a workload up and then pause the scheduling of its tenant. A scheduler that has only the first change
+        proposes what is refused.
+        """
         before, most = self.wanted[name], self._wishes.most(name)
         await self.put(replace(before, spec=replace(before.spec, replicas=most)))
         await self._process.clock.sleep(chance.randrange(100, 2_000))
@@ -243,7 +244,7 @@ class Users:
             await self.send(PLATFORM, ROOT, pause)
 
     async def send(self, ledger: str, actor: str, command: Any) -> Revision:
-        """Send a command under a key of its own until it is answered; the revision that came of it, 0: refused."""
+        """Send a command under a new idempotency key until it is answered. Return its revision; 0: refused."""
         self._number += 1
         key = f"{self._process.name}-{self._number}"
         while True:
@@ -252,7 +253,7 @@ class Users:
             except RefusedError as refused:
                 if refused.problem.code != "unauthenticated":
                     return 0
-            except (UnavailableError, OutcomeUnknownError):  # people have all the patience there is
+            except (UnavailableError, OutcomeUnknownError):  # users retry without end
                 pass
             await self._process.clock.sleep(self._chance.randrange(20, 300))
 
@@ -276,5 +277,5 @@ class Users:
 
 def _revision(text: str) -> Revision:
     found = parse_revision(text)
-    assert found is not None, f"{text!r} was answered, and is no revision"
+    assert found is not None, f"the reply contains {text!r}, which is not a revision"
     return found

@@ -1,4 +1,4 @@
-"""The ears of a server's controllers: what they hear of changes, which a fault may delay, repeat or keep from them."""
+"""Watch faults of a server's controllers: changed keys are delayed, repeated or dropped."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ DELAY_MS = 3_000
 
 
 class WatchFaults:
-    """One server's ears. They are sound until they become something else."""
+    """The watch faults of one server. There are none until they are switched on."""
 
     def __init__(self, happened: dict[str, int]) -> None:
         self._chance: Random | None = None
         self._happened = happened
 
     def become(self, chance: Random | None) -> None:
-        """Hear badly by this chance from now on; or well again."""
+        """Inject faults by this stream from now on; None: no more faults."""
         self._chance = chance
 
     def put_on(self, hub: WatchHub) -> None:
-        """Whoever listens to this hub from now on hears through these ears."""
+        """Inject faults into all later watches of this hub."""
         heard = hub.touched
 
         def touched(kinds: Any) -> KeyChanges:
@@ -34,7 +34,7 @@ class WatchFaults:
         hub.touched = touched  # type: ignore[method-assign, assignment]
 
     async def hear(self, touched: ChangedKeys) -> list[ChangedKeys]:
-        """What is heard of this."""
+        """Return the changes that arrive: none of the keys, once, or twice."""
         chance = self._chance
         if chance is None or not touched.keys:
             return [touched]
@@ -46,7 +46,7 @@ class WatchFaults:
 
 
 class _Hearing:
-    """What a controller listens to, through ears."""
+    """A controller's watch with injected faults."""
 
     def __init__(self, inner: KeyChanges, watch_faults: WatchFaults) -> None:
         self._inner = inner

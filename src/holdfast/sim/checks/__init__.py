@@ -1,6 +1,6 @@
 """Checks of safety and convergence, from logs and states alone.
 
-Lives here: code that folds a log beside the servers and reports findings. Must not: import a ledger gate, a
+Lives here: code that folds a log independently of the servers and reports findings. Must not: import a ledger gate, a
 controller, a scheduler or an actor; a check shares only the model with the code that it checks.
 
 - `history`         all records of all logs in the order in which they became durable
@@ -13,5 +13,5 @@ controller, a scheduler or an actor; a check shares only the model with the code
 - `decision_index`  every bound slot has a decision in the index
 - `region`          checks of one region's log, batch by batch
 - `placement`       checks of placements and of the queue, with an independent oracle
-- `assignment`      checks of what the platform assigns to regions and reports of it
+- `assignment`      checks of what the platform assigns to regions and of its reported status
 """

@@ -1,9 +1,9 @@
-"""Promises that no ledger can judge alone, looked at where all logs are known at one moment.
+"""Properties that need the logs of all ledgers at one moment.
 
-- What a region has charged to an account is within what it was lent, and all regions together within the quota.
-- What recovery uses in a region is within its budget there.
-- What is assigned to a region may be there by the law that holds in it, and is as near to its clients as it must be.
-- Whoever holds the right to an exclusive identity is one region, and only that one has it placed.
+- The charge of a region to an account is within its grant; the charges of all regions are within the quota.
+- Recovery in a region is within its budget there.
+- A region with an assignment satisfies the workload's jurisdictions and latency limits.
+- One region holds the right to an exclusive identity, and only that region has it placed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.sim.checks.ledger_audit import Finding
 
 
 def check_across_ledgers(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
-    """Every violation of what is promised across ledgers."""
+    """Yield every violation across ledgers."""
     yield from _within_loans(platform, regions)
     yield from _within_limits(platform, regions)
     yield from _one_region_each(platform, regions)
@@ -33,7 +33,7 @@ def _within_loans(platform: PlatformState, regions: Mapping[str, RegionState]) -
             grant = platform.grants.get(grant_key(name, account))
             over = first_exceeded(use.charged, grant.offered if grant is not None else ZERO)
             if over:
-                yield Finding("use-within-grant", f"{name} has charged {account} more {over} than it was lent")
+                yield Finding("use-within-grant", f"{name} has charged {account} more {over} than its grant")
 
 
 def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
@@ -45,13 +45,13 @@ def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) 
     breaches = [key for key, _ in platform.breaches.items()]
     for (key, account), amount in used.items():
         kind, _, owner = account.partition("/")
-        # An emergency and a share of room have no limit of their own here: what was lent of them was within it then.
+        # Emergency and reclaimable accounts have no limit of their own: it was checked at the offer.
         limit = platform.offered_of.get(key) or ZERO if kind in ("emergency", "reclaimable") else ZERO
         if kind == "quota" and owner in platform.quotas:
             limit = platform.quotas[owner].spec.hard
         elif kind == "recovery" and owner in platform.recovery_budgets:
             limit = platform.recovery_budgets[owner].spec.each
-        # A limit that was lowered holds from when what is lent out has come back: until then it is an open breach.
+        # A lowered limit applies only when the grants have shrunk; until then the breach is open.
         open_ = any(invariant == PLATFORM_ESCROW and broken.startswith(f"{key}/") for invariant, broken in breaches)
         over = first_exceeded(amount, elementwise_max(limit, platform.offered_of.get(key) or ZERO) if open_ else limit)
         if over:
@@ -60,7 +60,7 @@ def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) 
 
 
 def _where_it_may_be(platform: PlatformState) -> Iterator[Finding]:
-    """Nobody changes where a workload may be, or where a region is, in the middle of a run."""
+    """Check placement rules of all assignments. No run changes these rules or a region's location."""
     for assignment in platform.assignments.values():
         workload, region = platform.workloads.get(assignment.workload), platform.regions.get(assignment.region)
         if workload is None or region is None or not any(share.count for share in assignment.shares):
@@ -84,7 +84,7 @@ def _one_region_each(platform: PlatformState, regions: Mapping[str, RegionState]
             until = state.assignments[slot.assignment].right_until
             leased = 0 < until <= max(state.info.at, platform.info.at)
             held = platform.rights.get(key)
-            # A lease that ran out leaves a record behind, in a region that may be gone; no process lives by it.
+            # An expired lease may leave a record in a lost region; no process lives by it.
             if other != name and not leased:
                 yield Finding("one-region-each", f"{key} is bound in {other} and in {name}")
             elif not leased and (held is None or held.region != name) and key[0] in platform.workloads:

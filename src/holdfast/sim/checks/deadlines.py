@@ -1,10 +1,10 @@
-"""What is not yet as it should be, and for how long: what somebody is woken for may not wait for a resync.
+"""How long each condition that should clear has lasted: what an event triggers must not wait for a resync.
 
-    look every two seconds ──▶ what is left, by promise ──▶ since when without a break? ──▶ longer than it may: late
+    examine every two seconds ──▶ open conditions, by property ──▶ since when without a break? ──▶ over its limit: late
 
-Whoever patrols finds everything in the end, and with that patience a lost wake-up is never seen. So what follows from
-an event has a bound below every resync. What takes its time, a process that stops or a fence that falls, has none here:
-it must end before the run does.
+A resync finds everything in the end, so without a limit a lost wake-up stays unnoticed. Consequences of an event have a
+limit below every resync. Slow steps, such as a stopping process or a fence, have none: they must end before the run
+does.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-#: What wakes by an event is seen to within this. Resyncs come after 30 s here, and after 60 s in production.
+#: Limit for consequences of an event. Resyncs run every 30 s in a run, and every 60 s in production.
 PROMPT_MS = 20_000
 
 
 class Unconverged(Struct, frozen=True):
-    """Something that is not as it should be: the promise, of what, and what is wrong with it.
+    """A condition that has not converged: property, subject and detail.
 
-    `within_ms`: it may be so for so long without a break; 0: as long as the run has patience.
+    `within_ms` is how long it may last without a break; 0: until the run ends.
     """
 
     promise: str
@@ -33,16 +33,16 @@ class Unconverged(Struct, frozen=True):
 
 
 class ConvergenceDeadlines:
-    """Since when what is left has been left."""
+    """How long each open condition has lasted."""
 
     def __init__(self) -> None:
-        #: The longest that anything of a promise with a bound was left, in milliseconds.
+        #: By property with a limit: the longest time, in milliseconds, that a condition of it lasted.
         self.longest: dict[str, int] = {}
         self._since: dict[tuple[str, str], int] = {}
         self._late: dict[tuple[str, str], str] = {}
 
     def look(self, now: int, left: Iterable[Unconverged]) -> None:
-        """What is left now; what was left before and is not any more begins anew."""
+        """Record the open conditions. A condition that cleared restarts from zero."""
         since: dict[tuple[str, str], int] = {}
         for one in left:
             if not one.within_ms:
@@ -52,9 +52,9 @@ class ConvergenceDeadlines:
             waits = now - since[key]
             self.longest[one.promise] = max(self.longest.get(one.promise, 0), waits)
             if waits > one.within_ms:
-                self._late.setdefault(key, f"{one}: for {waits} ms, and {one.within_ms} ms are the most")
+                self._late.setdefault(key, f"{one}: for {waits} ms, at most {one.within_ms} ms allowed")
         self._since = since
 
     def late(self) -> list[str]:
-        """What took too long, each once, in the order in which that was seen."""
+        """Return what took too long, each condition once, in order of discovery."""
         return list(self._late.values())

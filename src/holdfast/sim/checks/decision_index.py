@@ -1,6 +1,6 @@
-"""Whether every slot that stands on a node can be explained: by the index of decisions, made anew from a region's log.
+"""Every slot on a node has its decision in the index, rebuilt from a region's log.
 
-log ──▶ decisions, as a server reads them (`host/decisions`) ──▶ the newest one about each slot: did it go there?
+log ──▶ decisions, collected as a server does (`host/indexes`) ──▶ the newest one about each slot: this node?
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.stores.indexes.decision_store import MemoryDecisionStore
 
 
 async def slots_without_decision(state: RegionState, log: Sequence[StoredBatch]) -> list[Finding]:
-    """Slots on nodes that no decision is found of, or one that is about another node. `log` is all of it."""
+    """Find slots whose newest decision is missing or names another node. `log` is complete."""
     kept = await _index(state, log)
     slots = [slot for slot in state.slots.values() if slot.node]
     return [finding for slot in slots if (finding := await _find(kept, slot)) is not None]
@@ -46,5 +46,5 @@ async def _find(kept: DecisionStore, slot: Slot) -> Finding | None:
     if went == [slot.node]:
         return None
     told = f"goes to {', '.join(map(format_revision, went))}" if went else "is nowhere"
-    where = f"slot {format_revision(slot.workload)}/{slot.ordinal} stands on {format_revision(slot.node)}"
+    where = f"slot {format_revision(slot.workload)}/{slot.ordinal} is on {format_revision(slot.node)}"
     return Finding("explained", f"{where}, and the newest decision about it {told}")

@@ -1,4 +1,4 @@
-"""What happened in a run, from all its logs, in the order in which it became durable."""
+"""All records of all logs of a run, in the order in which they became durable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.core.region import events as e
 
 
 class HistoryEntry(Struct, frozen=True):
-    """One record of a log: when it became durable, where it stands, who caused it, and what became true."""
+    """One record of a log: when it became durable, its position, its actor, command and cause, and its events."""
 
     when: int
     ledger: str
@@ -30,18 +30,18 @@ class HistoryEntry(Struct, frozen=True):
 
     @property
     def position(self) -> str:
-        """`eu 41.3`: where to find it."""
+        """The position as text, such as `eu 41.3`."""
         return f"{self.ledger} {format_revision(self.revision)}"
 
 
 class History:
-    """All of it."""
+    """The entries of all ledgers."""
 
     def __init__(self) -> None:
         self.entries: list[HistoryEntry] = []
 
     def note(self, when: int, ledger: str, batch: Batch[Any]) -> None:
-        """The next batch of a ledger."""
+        """Add the next batch of a ledger."""
         position = pack_revision(batch.header.seq)
         for record in batch.records:
             self.entries.append(
@@ -50,7 +50,7 @@ class History:
             position += len(record.events)
 
     def counts(self) -> dict[str, int]:
-        """How often what happened: commands, causes of moves, stops and releases, sessions' ends, terms, breaches."""
+        """Count commands, causes of moves, stops and releases, session ends, terms and breaches."""
         found: dict[str, int] = {}
         for entry in self.entries:
             for what in (f"command.{entry.command}", *(tag for event in entry.events for tag in _told(event))):
@@ -59,7 +59,7 @@ class History:
 
 
 def _told(event: Any) -> Iterator[str]:
-    """What is counted of an event."""
+    """Yield the counters of an event."""
     match event:
         case e.SlotsMoved(moves):
             yield from (f"moved.{move.cause}" for move in moves)

@@ -1,11 +1,11 @@
-"""What a run did to one ledger, judged by its log alone: an observer that folds it beside the servers and trusts none.
+"""The audit of one ledger from its log alone: it folds the log independently and trusts no server.
 
-- the chain is whole, and terms only grow
-- no command is in the log twice; what was acknowledged is there, at the revision its sender was told
-- a machine acts in a session of its own that is open at that place of the log: once its end is logged it is dead
-- every invariant holds: near what each batch has written, and in full now and then, after every fault, and at the end
-- a linear read is as new as everything that was acknowledged before it was asked for, and as any read before it
-- what is listed of the newest state is what is in it
+- the chain is complete, and terms only grow
+- no command is in the log twice; an acknowledged command is there, at the revision that its sender received
+- a machine acts only in its own session, and only while that is open at this position of the log
+- every invariant holds: after each batch near its writes, and in full at intervals, after every fault, and at the end
+- a linear read is at least as new as all acknowledgements and reads before it
+- a list of the newest state contains exactly the objects of that state
 """
 
 from __future__ import annotations
@@ -29,61 +29,59 @@ from holdfast.host.ports.store import LogStore, StoredBatch
 
 S = TypeVar("S", bound=LedgerState)
 
-#: How many batches are folded before every invariant is checked in full.
 FULL_EVERY = 200
 
-#: What is listed whole, by kind: the table that it is in.
+#: By kind: the table of which a list shows all rows.
 LISTED = {"Workload": "workloads", "Node": "nodes"}
 
-#: Whom a command is told apart by: its session and number, or its actor's key.
+#: Identifies a command: its session and sequence number, or -1 and its actor's key.
 CommandId = tuple[int, int]
 
 
 class Finding(Struct, frozen=True):
-    """Something that must not be: the promise, and where it is broken."""
+    """A violated safety property, with details."""
 
     promise: str
     detail: str
 
 
 class PendingRead(Struct, frozen=True):
-    """A read under way, and the batch that it must see: for a linear one the newest that anybody had been told of."""
+    """A read under way, and the batch that it must include: for a linear one, the newest that was acknowledged to any
+    client.
+    """
 
     at_least: int
     level: str = "linear"
 
 
 class LedgerAudit(Generic[S]):
-    """The observer of one ledger."""
+    """The independent fold of one ledger, with its checks."""
 
     def __init__(self, definition: LedgerDefinition[S], log: LogStore) -> None:
         self.state = definition.empty()
         self.findings: list[Finding] = []
-        #: How many batches, commands, acknowledgements and linear reads were judged.
+        #: Number of batches, commands, acknowledgements and reads that were checked.
         self.counts = {"batches": 0, "commands": 0, "acknowledged": 0, "linear": 0, "at-least": 0, "listed": 0}
-        #: Told of each batch after it was judged.
+        #: Called with each batch after its check.
         self.listeners: list[Callable[[Batch[Any]], None]] = []
-        #: The bytes of the batch that was judged last.
         self.newest = b""
         self._definition = definition
         self._log = log
         self._seen: dict[CommandId, Revision] = {}
-        #: Whose each session is that is open, by events alone: what the state makes of them is not trusted here.
+        #: Principal of each open session, from events alone: the state's own sessions are not trusted here.
         self._open: dict[Revision, str] = {}
         self._told: dict[CommandId, Revision] = {}
-        #: What somebody was told to be done, wherever in the log that is.
+        #: Acknowledged writes whose log position the client did not receive.
         self._accepted: dict[CommandId, str] = {}
         self._newest_told = 0
         self._unchecked = 0
-        #: The batch after which everything was judged last: until the next one there is nothing new to find.
+        #: The batch of the last full check: until the next batch another one finds nothing new.
         self._judged_at = -1
-        #: What stays broken is told once.
+        #: Violations that were reported already.
         self._broken: set[Violation] = set()
 
-    # What clients saw
-
     def acknowledged(self, envelope: Envelope[Any], landed: Committed) -> None:
-        """A sender was told that its command landed."""
+        """Record an acknowledged command with its revision."""
         self.counts["acknowledged"] += 1
         self._newest_told = max(self._newest_told, seq_of(landed.revision))
         name = _name(envelope)
@@ -91,32 +89,30 @@ class LedgerAudit(Generic[S]):
             return
         before = self._told.setdefault(name, landed.revision)
         if before != landed.revision:
-            self._find(
-                "one-answer", f"{name} was told {format_revision(before)} and {format_revision(landed.revision)}"
-            )
+            self._find("one-answer", f"{name} got {format_revision(before)} and {format_revision(landed.revision)}")
 
     def accepted(self, actor: str, key: str, seq: int) -> None:
-        """Somebody was told that what it sent under a key is done, by a server that had folded so many batches."""
+        """Record an acknowledged write under a key. The server had folded the log up to `seq`."""
         self.counts["acknowledged"] += 1
         self._newest_told = max(self._newest_told, seq)
         self._accepted[-1, key_id(actor, key)] = f"{actor} {key}"
 
     def asks(self) -> PendingRead:
-        """Somebody asks for a linear read now."""
+        """Start a linear read."""
         return PendingRead(self._newest_told)
 
     def reads(self, asked: PendingRead, seq: int, items: Sequence[Mapping[str, Any]] = ()) -> None:
-        """The read was answered from the state after batch `seq`, with these objects, if these are all of a kind."""
+        """Check an answered read: the server's batch `seq`, and the objects, if the list is complete for their kind."""
         self.counts[asked.level] += 1
         if seq == self.state.info.seq:
             self._judge_items(items)
         if seq < asked.at_least:
-            self._find(asked.level, f"a read saw batch {seq}, and {asked.at_least} was known before it was asked for")
+            self._find(asked.level, f"a read saw batch {seq}, after batch {asked.at_least} was acknowledged")
         if asked.level == "linear":
             self._newest_told = max(self._newest_told, seq)
 
     def _judge_items(self, items: Sequence[Mapping[str, Any]]) -> None:
-        """What was listed of a state is what there is in it: the same objects, as new as they are."""
+        """Compare a list with the state: the same objects at the same revisions."""
         kinds = {one["kind"] for one in items}
         for kind in kinds & LISTED.keys():
             self.counts["listed"] += 1
@@ -127,10 +123,8 @@ class LedgerAudit(Generic[S]):
                 wrong = sorted(set(told.items()) ^ set(there.items()))
                 self._find("listed", f"a list of {kind} after batch {self.state.info.seq} differs by {wrong[:3]}")
 
-    # What the log says
-
     def landed(self, stored: StoredBatch) -> bool:
-        """A batch became durable: judge it in the same moment. Whether it follows what came before."""
+        """Check a batch when it becomes durable. Return False if it does not continue the chain."""
         try:
             batch = self._definition.batches.read(stored.raw, self.state.info.digest, stored.digest)
         except Corrupt as error:
@@ -143,13 +137,13 @@ class LedgerAudit(Generic[S]):
         return True
 
     async def catch_up(self, *, in_full: bool = False) -> None:
-        """Fold what is new in the log, and judge it."""
+        """Fold and check the new batches of the log."""
         head, whole = await self._log.head(), True
         while whole and self.state.info.seq < head.seq:
             for stored in await self._log.read(self.state.info.seq + 1):
                 whole = whole and self.landed(stored)
         if head.seq != self.state.info.seq or head.digest != self.state.info.digest:
-            self._find("chain", f"the log ends with batch {head.seq}, and what was judged with {self.state.info.seq}")
+            self._find("chain", f"the log ends with batch {head.seq}, the audit with batch {self.state.info.seq}")
         if in_full:
             self.check_in_full()
 
@@ -187,7 +181,7 @@ class LedgerAudit(Generic[S]):
             )
 
     def _must_be_alive(self, record: LogRecord[Any], position: Revision) -> None:
-        """A session whose end is logged is dead (RULES 3); whoever has none may do nothing but open one."""
+        """Check that a machine's session is open (RULES 3); without a session it may only open one."""
         if record.actor.partition("/")[0] not in MACHINES or self._open.get(record.session) == record.actor:
             return
         if record.session or not any(isinstance(event, SessionOpened) for event in record.events):
@@ -204,7 +198,7 @@ class LedgerAudit(Generic[S]):
             self._open.pop(event.session, None)
 
     def check_in_full(self) -> None:
-        """Judge every invariant now, unless that was done of this very state."""
+        """Check all invariants, unless this state was checked already."""
         if self._judged_at == self.state.info.seq:
             return
         self._judged_at, self._unchecked = self.state.info.seq, 0
@@ -217,18 +211,16 @@ class LedgerAudit(Generic[S]):
                 self._find(violation.invariant, f"after batch {seq}: {violation.detail}")
 
     async def finish(self) -> list[Finding]:
-        """Everything that was found, with what can be told only at the end."""
+        """Fold the rest of the log, check all acknowledgements against it, and return all findings."""
         await self.catch_up(in_full=True)
         for name, told in self._told.items():
             found = self._seen.get(name)
             if found != told:
                 where = "nowhere" if found is None else f"at {format_revision(found)}"
-                self._find(
-                    "acknowledged-is-durable", f"{name} was told {format_revision(told)} and is in the log {where}"
-                )
+                self._find("acknowledged-is-durable", f"{name} got {format_revision(told)} and is in the log {where}")
         for name, who in self._accepted.items():
             if name not in self._seen:
-                self._find("acknowledged-is-durable", f"{who} was told that it is done, and it is nowhere in the log")
+                self._find("acknowledged-is-durable", f"{who} was acknowledged, but is nowhere in the log")
         return self.findings
 
     def _find(self, promise: str, detail: str) -> None:

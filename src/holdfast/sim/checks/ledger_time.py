@@ -1,11 +1,11 @@
-"""Ledger time against the world's: within a term it passes as fast as time does.
+"""Within a term, ledger time passes as fast as the world's time.
 
-    of each batch: when it became durable, less the time that it was stamped with ──▶ the least of ten at first
-                                                                                 ──▶ the least of the last ten
+    for each batch: time when it became durable, minus its timestamp ──▶ the least of the first ten
+                                                                    ──▶ the least of the last ten
 
-What a batch waits for its store only adds to that, so the least of several says by how much the leader's time is off;
-while one server leads, that may change by what its clock drifts and is slewed. A time that runs fast ends overrides,
-leases and fences before they are due, and nothing in a log shows it.
+A slow store only adds to the difference, so the least of several is the leader's time offset. During a term it may
+change by clock drift and slewing. Fast ledger time would end overrides, leases and fences early, and no log would show
+it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 from holdfast.core.ledger.codec import Batch
 from holdfast.sim.checks.ledger_audit import Finding
 
-#: So many batches are looked at together.
+#: Number of batches of which the least is taken.
 SOME = 10
-#: So much a store delays even the fastest of them, and one in so many milliseconds a clock may gain or lose.
+#: Delay of the store for even the fastest batch; a clock may drift by one in this many milliseconds.
 DELAY_MS, ONE_IN = 1_500, 500
 
 
 class LedgerTimeCheck:
-    """The judge of one ledger's time. `now` is the world's."""
+    """Checks the time of one ledger. `now` is the world's time."""
 
     def __init__(self, where: str, find: Callable[[Finding], None], now: Callable[[], int]) -> None:
         self._where = where
@@ -37,7 +37,7 @@ class LedgerTimeCheck:
         self._told = False
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         if not batch.records:
             return
         now = self._now()
@@ -53,5 +53,5 @@ class LedgerTimeCheck:
         off, most = least - self._first, DELAY_MS + (now - self._began) // ONE_IN
         if abs(off) > most and not self._told:
             self._told = True
-            told = f"in {now - self._began} ms of term {self._term} its time went {-off} ms too far"
+            told = f"in {now - self._began} ms of term {self._term} its ledger time advanced by {-off} ms too much"
             self._find(Finding("even-time", f"{self._where} batch {batch.header.seq}: {told}"))

@@ -1,9 +1,8 @@
-"""The link, judged by both logs: each step is applied once and in its turn, and at its cursor a region has what was
-meant.
+"""Checks the link by both logs: a region applies each step once and in order, and has everything up to its cursor.
 
-A region that misses a step never hears of it again: the cursor is its acknowledgement (RULES 14). So what the platform
-means it to have at or before that place must be here, at every moment and not only in the end. What is gone there is
-gone here soon.
+A region never receives a missed step again, since the cursor is its acknowledgement (RULES 14). So at every moment the
+region must have all that the platform shipped up to the cursor. Objects deleted on the platform must be deleted in the
+region soon.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.deadlines import PROMPT_MS, Unconverged
 from holdfast.sim.checks.ledger_audit import Finding
 
-#: Who has made what every log begins with: each ledger has its own.
+#: Creator of the objects that every log begins with: each ledger has its own.
 OWN = "ledger"
 
 
 class LinkStepCheck:
-    """The judge of the steps in one region's log."""
+    """Checks the steps in one region's log."""
 
     def __init__(self, where: str, find: Callable[[Finding], None]) -> None:
         self._where = where
@@ -37,7 +36,7 @@ class LinkStepCheck:
         self._lists = False
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         position = pack_revision(batch.header.seq)
         for record in batch.records:
             for event in record.events:
@@ -49,27 +48,27 @@ class LinkStepCheck:
                 position += 1
 
     def _move(self, log_id: str, cursor: int, place: str) -> None:
-        """A list may begin again where the cursor is; a step never does."""
+        """Check a cursor move: a full list may start at the cursor, but a step must be beyond it."""
         if log_id == self._log and not self._lists and cursor <= self._cursor:
             told = (
-                f"a step to {format_revision(cursor)} is applied, and the cursor was at {format_revision(self._cursor)}"
+                f"a step to {format_revision(cursor)} is applied, but the cursor was at {format_revision(self._cursor)}"
             )
             self._find(Finding("step-once", f"{place}: {told}"))
         self._log, self._cursor, self._lists = log_id, cursor, False
 
 
 def missed_steps(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
-    """What regions should have by their cursors, and have not."""
+    """Yield objects up to a region's cursor that the region does not have."""
     for name, state in regions.items():
         place = state.region
         if place.listing is not None or place.platform_log != platform.info.log_id:
             continue
         for told in (*_own(platform, name, state), *_everybodys(platform, name, state)):
-            yield Finding("step-missed", f"{name} is at {format_revision(place.cursor)} and has not {told}")
+            yield Finding("step-missed", f"{name} is at {format_revision(place.cursor)} but lacks {told}")
 
 
 def _own(platform: PlatformState, name: str, state: RegionState) -> Iterator[str]:
-    """What is meant for one region alone."""
+    """Yield missing objects that are for one region only."""
     cursor = state.region.cursor
     for uid, assignment in platform.assignments.items():
         if assignment.region != name or assignment.revision > cursor or assignment.stage is AssignmentStage.ENDED:
@@ -85,8 +84,9 @@ def _own(platform: PlatformState, name: str, state: RegionState) -> Iterator[str
 
 
 def _everybodys(platform: PlatformState, name: str, state: RegionState) -> Iterator[str]:
-    """What every region has a copy of: who may act, by what secret, in which order; policies; and overrides, but those
-    of other regions."""
+    """Yield missing copies that every region needs: principals, tokens, priority classes, policies, and overrides
+    except those of other regions.
+    """
     cursor = state.region.cursor
     for kind, there, here in _copied(platform, state):
         for key, one in there.items():
@@ -103,27 +103,29 @@ def _everybodys(platform: PlatformState, name: str, state: RegionState) -> Itera
 
 
 def leftover_copies(platform: PlatformState, name: str, state: RegionState) -> Iterator[Unconverged]:
-    """Copies of what the platform has no more, or has otherwise: told soon, though no cursor says when."""
+    """Yield copies of objects that the platform has deleted or changed: a region must follow soon, though no cursor
+    sets a time.
+    """
     for kind, there, here in _copied(platform, state):
         more = [key for key, one in here.items() if key not in there and one.meta.created_by != OWN]
         if more:
-            yield Unconverged("shipped", f"{name} {kind}", f"is there for {sorted(more)}, which are gone", PROMPT_MS)
+            yield Unconverged("shipped", f"{name} {kind}", f"remains for deleted {sorted(more)}", PROMPT_MS)
     more_of = {uid for uid, _ in state.platform_overrides.items()} - {*overrides_for(platform, name)}
     if more_of:
-        yield Unconverged("shipped", f"{name} override", f"is there for {sorted(more_of)}, which are gone", PROMPT_MS)
+        yield Unconverged("shipped", f"{name} override", f"remains for deleted {sorted(more_of)}", PROMPT_MS)
     meant = {one.scope: one.revision for one in platform.validities.values() if one.region == name}
     valid = dict(state.validities.items())
     if meant != valid:
-        yield Unconverged("shipped", f"{name} policies", f"are valid as {valid}, and meant as {meant}", PROMPT_MS)
+        yield Unconverged("shipped", f"{name} policies", f"are valid as {valid}, but should be {meant}", PROMPT_MS)
 
 
 def overrides_for(platform: PlatformState, name: str) -> list[Revision]:
-    """Overrides of a region, or of all."""
+    """Return the uids of overrides for this region or for all regions."""
     return [uid for uid, one in platform.overrides.items() if one.region in ("", name)]
 
 
 def _copied(platform: PlatformState, state: RegionState) -> tuple[tuple[str, Table[str, Any], Table[str, Any]], ...]:
-    """By kind: the platform's objects, and a region's copies of them."""
+    """Return, by kind, the platform's objects and the region's copies."""
     return (
         ("principal", platform.principals, state.principals),
         ("token", platform.tokens, state.tokens),

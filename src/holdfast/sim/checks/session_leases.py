@@ -1,9 +1,10 @@
-"""Nobody's session is ended for silence whom the same leader answered less than a lease ago; nor are many at once, of
-whom it answered all less than a lease and a half ago: such a silence is doubted once (RULES 5), and whoever counted for
-the doubt had been silent for half a lease.
+"""No session expires within a lease after the same leader answered its heartbeat.
 
-A heartbeat was heard between when it was sent and when its answer came: so what was sent last and answered by whoever
-leads says how long a silence can have been. What another leader answered does not count: each listens for itself.
+Many sessions expire together only after a lease and a half: a leader that would expire many of them waits once more
+(RULES 5). Sessions count for that after half a lease of silence.
+
+A heartbeat is received between its sending and its answer, so the last answered one limits the silence that its leader
+can have observed. Answers of other leaders do not count: each leader observes for itself.
 """
 
 from __future__ import annotations
@@ -22,31 +23,31 @@ from holdfast.core.model.values.structs import Revision
 from holdfast.sim.checks.ledger_audit import Finding, LedgerAudit
 
 SILENT = "silent"
-#: So many at least, and so many percent of all, are many.
+#: At least this many sessions, and more than this percentage of all, count as many.
 MANY, PERCENT = 3, 20
 
 
 class SessionLeaseCheck:
-    """The judge of one ledger's sessions. `now` is the world's."""
+    """Checks the session expiries of one ledger. `now` is the world's time."""
 
     def __init__(self, where: str, state: LedgerState, find: Callable[[Finding], None], now: Callable[[], int]) -> None:
         self._where = where
         self._state = state
         self._find = find
         self._now = now
-        #: Whose term it is.
+        #: The server whose term it is.
         self.leader = ""
-        #: By server and session: when the last heartbeat was sent that it answered.
+        #: By server and session: the sending time of the last answered heartbeat.
         self._renewed: dict[tuple[str, Revision], int] = {}
-        #: Sessions that were ended for silence lately: when, and for how long they had been quiet.
+        #: Sessions that expired lately: when, and after which silence.
         self._ended: list[tuple[int, int]] = []
 
     def renewed(self, server: str, session: Revision, sent: int) -> None:
-        """A server has answered a heartbeat that was sent then."""
+        """Record an answered heartbeat by its sending time."""
         self._renewed[server, session] = sent
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         for event in (event for record in batch.records for event in record.events):
             if isinstance(event, TermStarted):
                 self.leader = event.leader
@@ -54,25 +55,26 @@ class SessionLeaseCheck:
                 sent = self._renewed.get((self.leader, event.session))
                 quiet = self._state.info.settings.session_lease if sent is None else self._now() - sent
                 if quiet < self._state.info.settings.session_lease:
-                    told = f"{format_revision(event.session)} of {event.principal} is ended for silence"
-                    why = f"{self.leader} answered what it sent {quiet} ms ago"
-                    self._find(Finding("lease", f"{self._where} batch {batch.header.seq}: {told}, and {why}"))
+                    told = f"{format_revision(event.session)} of {event.principal} expired"
+                    why = f"{self.leader} answered a heartbeat that was sent {quiet} ms ago"
+                    self._find(Finding("lease", f"{self._where} batch {batch.header.seq}: {told}, but {why}"))
                 if sent is not None:
                     self._judge_many(quiet, batch.header.seq)
 
     def _judge_many(self, quiet: int, seq: int) -> None:
-        """One more was ended, whom this leader had heard. Whoever is doubted waits for another lease: the one
-        whose silence was the longest may have come back since."""
+        """Check one more expired session that this leader had answered. Delayed expiries wait for another lease; the
+        session with the longest silence may have renewed since.
+        """
         lease, now = self._state.info.settings.session_lease, self._now()
         self._ended = [*((at, ms) for at, ms in self._ended if now - at < lease // 2), (now, quiet)]
         count, known = len(self._ended), len(self._ended) + len(self._state.sessions)
         if count >= MANY and count * 100 > known * PERCENT and all(2 * ms < 3 * lease for _, ms in self._ended):
-            told = f"{count} of {known} sessions are ended for a silence of {max(ms for _, ms in self._ended)} ms"
-            self._find(Finding("doubted", f"{self._where} batch {seq}: {told}, and nobody doubts it"))
+            told = f"{count} of {known} sessions expired after a silence of {max(ms for _, ms in self._ended)} ms"
+            self._find(Finding("doubted", f"{self._where} batch {seq}: {told}, without another lease of waiting"))
 
 
 class AuditAckSink:
-    """Who notes what machines are told by the servers of one ledger."""
+    """Records what the servers of one ledger acknowledge to machines."""
 
     def __init__(self, audit: LedgerAudit[Any], leases: SessionLeaseCheck, now: Callable[[], int]) -> None:
         self._audit = audit
@@ -80,5 +82,5 @@ class AuditAckSink:
         self.renewed = leases.renewed
 
     def landed(self, envelope: Envelope[Any], revision: Revision) -> None:
-        """Somebody was told that its command landed there."""
+        """Record an acknowledged command."""
         self._audit.acknowledged(envelope, Committed(revision, b""))

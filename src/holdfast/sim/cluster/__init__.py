@@ -1,12 +1,12 @@
 """The simulated cluster of one scenario, its faults, and checks that need the running cluster.
 
-Lives here: the machines of a scenario and everything that looks at them. Must not: decide about the outcome of a run.
+Lives here: the machines of a scenario and everything that observes them. Must not: decide about the outcome of a run.
 
 - `cluster`          machines, actors, audits and checks of one scenario
 - `fault_injection`  starts and ends each planned fault
 - `silent_nodes`     silent nodes and lost regions are noticed in time
-- `process_state`    the processes on nodes are those that the ledger says
-- `server_state`     servers that have read the whole log hold equal states
+- `process_state`    the processes on nodes are those in the ledger
+- `server_state`     servers that have read the complete log have equal states
 - `liveness`         what has not converged after the faults ended
 - `recovery_time`    how long the capacity of a lost region was missing
 - `questions`        the six questions that every run must answer

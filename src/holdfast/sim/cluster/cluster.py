@@ -1,7 +1,7 @@
-"""A run's scene: the world of a scenario, who is in it, and who watches.
+"""The cluster of one run: the world of a scenario, its machines, and the checks that observe them.
 
 machines   platform-1, eu-1 (servers), eu-s1 (a scheduler), eu-n1 (a node and its agent), people, reader-1, storm-1
-watchers   an audit of each ledger, the truth about processes
+checks     an audit of each ledger, the process oracle
 
 Size: who is in a world and who watches it are put in place together, in the order in which chance is drawn for them.
 """
@@ -66,18 +66,18 @@ STORES = {
     "foul": store_service.StoreConditions(latency_ms=(1, 10), lose_answer=0.01, land_late=0.01),
     "treacherous": store_service.StoreConditions(latency_ms=(1, 20), lose_answer=0.05, land_late=0.04),
 }
-#: Phases in which the ledger knows of a process, and whoever ends it gives it its time.
+#: Phases in which the ledger has a report of the process, and a stop allows it its grace.
 UNDER_CARE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.TERMINATING)
-#: Phases in which a process is to run; of what is unknown its agent says that it has it.
+#: Phases in which a process is to run; in phase unknown its agent may still run it.
 KEPT = (Phase.BOUND, Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.UNKNOWN)
-#: Who serves is asked after half of five seconds at the soonest, and is taken from the list after the third failure.
+#: A serving replica is probed every five seconds, the first time after half of that, and withdrawn after three
+#: failures.
 WITHDRAWN, WITHDRAWN_MS = "withdrawn", 7_000
-#: How often somebody looks whether the operator's token is there.
 PROOF_MS = 100
 
 
 class SimulatedCluster:
-    """Everything of one run."""
+    """The world, actors, audits and checks of one run."""
 
     def __init__(
         self, scenario: Scenario, seed: int, plan: RunPlan | None = None, manner: ServerSetup | None = None
@@ -89,20 +89,19 @@ class SimulatedCluster:
         self.cast = roster_of(scenario, self.plan)
         self.oracle = ProcessOracle(self._is_exclusive, self._grace_of, self._restarts_of, self._is_kept)
         self.servers = ServerPrograms(manner or ServerSetup(), self._lives)
-        #: Which replicas were asked and have answered, by region, and under which epoch.
+        #: By region: probed replicas that have answered, with their binding epoch.
         self._answered: set[tuple[str, SlotKey, Revision]] = set()
-        #: By server, and by replica under which epoch: when it last answered a question of that server.
+        #: By server, replica and binding epoch: the time of the last successful probe.
         self._heard_well: dict[tuple[str, SlotKey, Revision], int] = {}
         self.metals: dict[str, SimulatedNode] = {}
-        #: What nodes are, and what operators say that they are for.
+        #: By name: what a node is, and how operators administer it.
         self.furnished: dict[str, NodeProfile] = {}
-        #: How often which gate kept a node out of a scheduler's choice, or a rollout waiting.
+        #: How often each gate excluded a node from a scheduler's choice, or delayed a rollout.
         self.acted: Counter[str] = Counter()
         self.users: Users | None = None
         self.audits: dict[str, LedgerAudit[Any]] = {}
         self.leases: dict[str, SessionLeaseCheck] = {}
         self.chronicle = History()
-        #: What schedulers apart see, by machine.
         self.mirrors: dict[str, Mirror] = {}
         self._clocks = self.world.chance.stream("clocks")
         self._watch(PLATFORM, PLATFORM_NAME)
@@ -111,7 +110,7 @@ class SimulatedCluster:
         self._populate()
 
     def heard(self, ledger: str) -> AckSink:
-        """Who notes what somebody was told to have landed in a ledger."""
+        """Return the recorder of what the servers of a ledger acknowledge."""
         return AuditAckSink(self.audits[ledger], self.leases[ledger], self.world.now)
 
     def _said(self, region: str) -> SendListener:
@@ -131,7 +130,7 @@ class SimulatedCluster:
         audit.listeners += leases.take, LedgerTimeCheck(name, self.oracle.findings.append, self.world.now).take
 
     def _lives(self, server: str, question: EndpointCheck) -> bool:
-        """Whether a process lives at an address, by what the node really runs; then it has answered who asks."""
+        """Return whether a process really answers at an address, and record its answer."""
         metal = self.metals[question.host]
         binding = metal.answering(question.port)
         if binding is not None:
@@ -140,14 +139,15 @@ class SimulatedCluster:
         return binding is not None
 
     def _is_exclusive(self, work: RunSpec) -> bool:
-        """Whether a process is of an exclusive identity. Of a workload that nobody knows any more it may be."""
+        """Return whether a process is of an exclusive identity; of a deleted workload, whether it is leased."""
         platform: PlatformState = self.audits[PLATFORM_NAME].state
         workload = platform.workloads.get(work.slot[0])
         return work.leased if workload is None else workload.spec.exclusive
 
     def _grace_of(self, region: str, work: RunSpec) -> int:
-        """How long a process has to end when it is asked to: as its template says, or the region. What the ledger has
-        given up, or may have, can be ended at once."""
+        """Return the grace of a process by its template or region; 0 if the ledger has released its binding or may
+        have.
+        """
         state: RegionState = self.audits[region].state
         slot = state.slots.get(work.slot)
         if slot is None or slot.epoch != work.epoch or slot.phase not in UNDER_CARE:
@@ -156,13 +156,14 @@ class SimulatedCluster:
         return min(grace, state.info.settings.grace) if work.leased else grace
 
     def _restarts_of(self, region: str, work: RunSpec) -> int:
-        """How often a binding was started again by what its region's log says."""
+        """Return the number of restarts of a binding by its region's log."""
         slot = self.audits[region].state.slots.get(work.slot)
         return slot.restarts if slot is not None and slot.epoch == work.epoch else 0
 
     def _is_kept(self, metal: SimulatedNode, work: RunSpec) -> bool:
-        """Whether a process is to run where it is, by what its region's log says, and goes on while that is cut off.
-        What was given to another machine of the name is no concern of this one."""
+        """Return whether a process is to run, by its region's log, even while its node is cut off. Bindings of a
+        replaced machine do not count.
+        """
         state: RegionState = self.audits[metal.region].state
         slot = state.slots.get(work.slot)
         if slot is None or slot.epoch != work.epoch or slot.phase not in KEPT or self.metals[metal.name] is not metal:
@@ -171,21 +172,22 @@ class SimulatedCluster:
         return not (assignment.exclusive or assignment.stops_cut)
 
     def _judge_serving(self, ledger: str, batch: Batch[Any]) -> None:
-        """What serves has answered under its binding epoch; and whoever has answered the same leader a moment ago is
-        not taken from the list."""
+        """Check that a serving replica has answered a probe under its binding epoch, and that no replica is withdrawn
+        shortly after it answered the same leader.
+        """
         for move in [one for r in batch.records for e in r.events if isinstance(e, SlotsMoved) for one in e.moves]:
             if move.phase is Phase.READY and move.cause == WITHDRAWN:
                 self._judge_withdrawn(ledger, move.slot)
             slot = self.audits[ledger].state.slots.get(move.slot) if move.phase is Phase.SERVING else None
             if slot is not None and (ledger, move.slot, slot.epoch) not in self._answered:
-                detail = f"{move.slot} serves under epoch {format_revision(slot.epoch)}, and was not asked"
+                detail = f"{move.slot} serves under epoch {format_revision(slot.epoch)}, but was not probed"
                 self.oracle.findings.append(Finding("answered", detail))
 
     def _judge_withdrawn(self, ledger: str, slot: SlotKey) -> None:
         epoch, leader = self.audits[ledger].state.slots[slot].epoch, self.leases[ledger].leader
         last = self._heard_well.get((leader, slot, epoch))
         if last is not None and self.world.now() - last < WITHDRAWN_MS:
-            detail = f"{slot} is taken from the list, and {leader} had its answer {self.world.now() - last} ms ago"
+            detail = f"{slot} is withdrawn, but answered {leader} {self.world.now() - last} ms ago"
             self.oracle.findings.append(Finding("withdrawn-late", f"{ledger}: {detail}"))
 
     def _populate(self) -> None:
@@ -224,11 +226,13 @@ class SimulatedCluster:
             self.metals[name] = SimulatedNode(name, region, zone, machine.clock, habits, self.oracle, can)
 
     def beside(self, region: str) -> bool:
-        """Whether the leader of a region schedules."""
+        """Return whether the leader of a region runs the embedded scheduler."""
         return self.scenario.topology.regions[region].beside or bool(self.plan.odd(f"region/{region}"))
 
     def _begun(self, name: str, one: StandaloneScheduler, metrics: Metrics) -> None:
-        """A scheduler begins: it hears of its region as well as the region's servers hear of themselves."""
+        """Register a standalone scheduler that starts. Its watches get the same faults as those of the region's
+        servers.
+        """
         self.servers.metrics.append(metrics)
         self.mirrors[name] = one.mirror
         self.servers.watch_faults.setdefault(name, WatchFaults(self.servers.heard)).put_on(one.mirror.shown.hub)
@@ -248,21 +252,23 @@ class SimulatedCluster:
         return self.world.now() < self.plan.length
 
     def _lines(self, process: SimProcess) -> dict[str, UserConnection]:
-        """How people on a machine reach each ledger."""
+        """Return the users' connection to each ledger from a machine."""
         return {
             name: UserConnection(process, [url(one) for one in servers], self.audits[name].accepted)
             for name, servers in self.cast.servers.items()
         }
 
     async def _proof(self) -> str:
-        """The operator's token, once a server of the platform has put it into its file."""
+        """Wait for the operator's token in the file of a platform server, and return it."""
         while not (token := self.servers.operator_token()):
             await asyncio.sleep(PROOF_MS / 1000)
         return token
 
 
 def roster_of(scenario: Scenario, plan: RunPlan | None = None) -> Roster:
-    """Who is in a scenario, by name; with whom a plan adds. Whatever that draws strikes those who are always there."""
+    """Return the machines of a scenario by name, with those that a plan adds. Faults hit only machines that are there
+    without the plan.
+    """
     regions = scenario.topology.regions
     more = {name: one.beside and plan is not None and bool(plan.odd(f"region/{name}")) for name, one in regions.items()}
     servers = {PLATFORM_NAME: [f"platform-{n}" for n in range(1, scenario.topology.platform + 1)]}
@@ -274,7 +280,7 @@ def roster_of(scenario: Scenario, plan: RunPlan | None = None) -> Roster:
 
 
 def old_server(ledger: str) -> str:
-    """The server of a ledger that reads one format level less than the others write."""
+    """Return the name of a ledger's server that reads one ledger level less than the others write."""
     return f"{ledger}-old"
 
 

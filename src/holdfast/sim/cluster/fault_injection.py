@@ -1,6 +1,6 @@
-"""What goes wrong in a run: each kind of fault is done, lasts, and is undone.
+"""Fault injection of a run: each kind of fault starts, lasts and ends.
 
-Faults overlap as they come, but none mends what another one broke: what a fault takes hold of is its own until it ends.
+Faults may overlap, but a fault reserves its targets until it ends, so that no fault repairs what another one broke.
 
 Size: a table of small functions, one for each kind of fault.
 """
@@ -23,21 +23,21 @@ from holdfast.sim.world import store_service
 
 SLOW = store_service.StoreConditions(latency_ms=(100, 900), lose_answer=0.02, land_late=0.05)
 
-#: Longer than any run: what is sent then has not come when it ends.
+#: Longer than any run: messages with this delay never arrive.
 NEVER_MS = 86_400_000
 
-#: Whatever was kept from anybody is found by a resync within this.
+#: A resync finds every dropped change within this time.
 MADE_UP_MS = 70_000
 
-#: How long a fault waits for another one to be over, before it lets it be.
+#: Attempts of a fault to get its targets, and the interval; after that it is skipped.
 WAITS, WAIT_MS = 20, 500
 
-#: Something that a fault takes hold of: a machine, its ways to others, its way to its store, a store's weather.
+#: A target of a fault: a machine, its links, its path to its store, the conditions of a store.
 FaultTarget = tuple[str, str]
 
 
 class FaultAction(NamedTuple):
-    """How a fault begins and ends, and what it takes hold of meanwhile: nobody else touches that."""
+    """Start and end of a fault, and the targets that it reserves meanwhile."""
 
     holds: list[FaultTarget]
     do: Callable[[], Awaitable[None] | None]
@@ -45,8 +45,9 @@ class FaultAction(NamedTuple):
 
 
 class FaultInjector:
-    """The faults of one run. `happened` counts those that really struck, `struck` is when each of them did; whoever is
-    to know is told just before."""
+    """The faults of one run. `happened` counts those that started, `struck` has the start of each. `on_strike` is
+    called just before a start.
+    """
 
     def __init__(
         self, scene: SimulatedCluster, on_strike: Callable[[PlannedFault], None] = lambda _fault: None
@@ -59,15 +60,15 @@ class FaultInjector:
         self._held: dict[FaultTarget, None] = {}
 
     def is_deaf(self, ledger: str) -> bool:
-        """Whether changes are kept from whoever watches a ledger, or were a while ago and may not be made up for."""
+        """Return whether watches of a ledger lose changes, or did so recently that no resync has repaired it yet."""
         now = self._world.now()
         deaf = [(fault, at) for fault, at in self.struck.items() if (fault.what, fault.where) == ("deafen", ledger)]
         return any(now < at + fault.lasts + MADE_UP_MS for fault, at in deaf)
 
     async def run(self, faults: tuple[PlannedFault, ...], after: Callable[[], None]) -> None:
-        """Let them come at their times; `after` is called when one has struck and when it is over.
+        """Run the faults at their times; `after` is called when a fault has started and when it has ended.
 
-        Ended early, faults are left as they are, for whoever heals the world. A fault that cannot be done is raised.
+        If it is cancelled, the faults stay as they are and the caller heals the world. An error in a fault is raised.
         """
         tasks = [asyncio.create_task(self._one(fault, after)) for fault in faults]
         try:
@@ -98,15 +99,13 @@ class FaultInjector:
         after()
 
     async def _free(self, fault: PlannedFault) -> FaultAction | None:
-        """The strike, once nothing that it needs is in another one's hold; None when that takes too long."""
+        """Return the action once its targets are free; None if that takes too long."""
         for _ in range(WAITS):
             strike = KINDS[fault.what](self, fault.where, Random(fault.draw))
             if not any(hold in self._held for hold in strike.holds):
                 return strike
             await asyncio.sleep(WAIT_MS / 1000)
         return None
-
-    # Machines
 
     def _crashed(self, names: list[str], *, power: bool = False) -> FaultAction:
         async def crash() -> None:
@@ -122,32 +121,33 @@ class FaultInjector:
         return FaultAction([("machine", name) for name in names], crash, restart)
 
     def crash(self, where: str, _chance: Random) -> FaultAction:
-        """A program is killed: what a node runs lives on without its agent."""
+        """Kill a program. The processes of a node live on without its agent."""
         return self._crashed([where])
 
     def lose_node(self, where: str, _chance: Random) -> FaultAction:
-        """A node loses its power."""
+        """Cut the power of a node."""
         return self._crashed([where], power=True)
 
     def lose_zone(self, where: str, _chance: Random) -> FaultAction:
-        """All nodes of a zone lose their power."""
+        """Cut the power of all nodes of a zone."""
         region, _, zone = where.partition("/")
         found = [name for name, metal in self.scene.metals.items() if (metal.region, metal.zone) == (region, zone)]
         return self._crashed(found, power=True)
 
     def lose_region(self, where: str, _chance: Random) -> FaultAction:
-        """Everything of a region loses its power."""
+        """Cut the power of all machines of a region."""
         cast = self.scene.cast
         return self._crashed([*cast.servers[where], *cast.schedulers[where], *cast.nodes[where]], power=True)
 
     def pause(self, where: str, _chance: Random) -> FaultAction:
-        """A machine stands still, and goes on."""
+        """Pause a machine, and resume it."""
         holds = [("machine", where), ("store of", where)]
         return FaultAction(holds, lambda: self._world.pause(where), lambda: self._world.resume(where))
 
     def replace_node(self, where: str, _chance: Random) -> FaultAction:
-        """Another machine takes a node's name, with an agent of its own. Of the old one nobody hears again: what runs
-        there lives on until its guards end it."""
+        """Replace a node by another machine of the same name, with its own agent. The old machine is silent; its
+        processes live on until their guards end them.
+        """
 
         async def take_over() -> None:
             await self._world.crash(where)
@@ -157,7 +157,7 @@ class FaultInjector:
         return FaultAction([("machine", where)], take_over, lambda: None)
 
     def leap(self, where: str, chance: Random) -> FaultAction:
-        """Whoever leads is killed, and the clocks of those who may lead next are ahead: ledger time leaps."""
+        """Kill the leader while the clocks of the other servers are ahead: ledger time leaps."""
         servers, found = self.scene.cast.servers[where], self.scene.servers.ledgers
         leading = [name for name in servers if name in found and found[name].role is Role.LEADING] or servers[:1]
         others, by = [name for name in servers if name not in leading], chance.randint(*LEAP_MS)
@@ -178,15 +178,13 @@ class FaultInjector:
         return FaultAction([*crashed.holds, *(("clock", name) for name in others)], do, undo)
 
     def step_clock(self, where: str, chance: Random) -> FaultAction:
-        """A wall clock is set wrong, and set right again."""
+        """Set a wall clock wrong, and back."""
         by = chance.randint(-STEP_MS, STEP_MS)
         step = self._world.step_clock
         return FaultAction([("clock", where)], lambda: step(where, by), lambda: step(where, -by))
 
-    # Ways between them
-
     def partition(self, where: str, chance: Random) -> FaultAction:
-        """Two machines do not hear each other, or one not the other."""
+        """Cut the link between two machines, or only one direction of it."""
         a, _, b = where.partition(" ")
         one_way = chance.random() < 0.5
         cut = self._world.partition
@@ -195,11 +193,11 @@ class FaultInjector:
         )
 
     def isolate(self, where: str, _chance: Random) -> FaultAction:
-        """A machine hears nobody, but reaches its store."""
+        """Cut all links of a machine; it still reaches its store."""
         return FaultAction([("ways", where)], lambda: self._world.isolate(where), lambda: self._world.join(where))
 
     def clog(self, where: str, chance: Random) -> FaultAction:
-        """What passes between two machines takes seconds."""
+        """Delay packets between two machines by up to five seconds."""
         a, _, b = where.partition(" ")
         by = chance.randrange(500, 5_000)
         return FaultAction(
@@ -207,7 +205,7 @@ class FaultInjector:
         )
 
     def swizzle(self, where: str, chance: Random) -> FaultAction:
-        """Machines of a ledger fall silent one after the other, and come back in another order."""
+        """Isolate machines of a ledger one after the other, and reconnect them in another order."""
         cast = self.scene.cast
         names = [*cast.servers[where], *cast.schedulers.get(where, []), *cast.nodes.get(where, [])]
         struck = chance.sample(names, chance.randint(2, len(names)))
@@ -225,7 +223,7 @@ class FaultInjector:
         )
 
     def cut_link(self, where: str, _chance: Random) -> FaultAction:
-        """A region and the platform do not hear each other."""
+        """Cut all links between a region and the platform."""
         servers = self.scene.cast.servers
         pairs = [(a, b) for a in servers[where] for b in servers[PLATFORM_NAME]]
 
@@ -237,21 +235,20 @@ class FaultInjector:
         return FaultAction(holds, lambda: each(self._world.partition), lambda: each(self._world.join))
 
     def stale_view(self, where: str, chance: Random) -> FaultAction:
-        """A scheduler hears of its region's log late, or so late that its stream breaks each time; all else is heard in
-        time."""
+        """Delay a region's log stream to a scheduler, so long in some cases that the stream breaks. Other messages are
+        on time.
+        """
         late = chance.randrange(500, IDLE_MS) if chance.random() < 0.5 else NEVER_MS
         return FaultAction(
             [("view", where)], lambda: self._world.age(where, LOG, late), lambda: self._world.renew(where)
         )
 
-    # Stores
-
     def cut_store(self, where: str, _chance: Random) -> FaultAction:
-        """A server does not reach its store."""
+        """Cut a server off from its store."""
         return self._unstored(where, self._world.cut_store)
 
     def hang_store(self, where: str, _chance: Random) -> FaultAction:
-        """What it asks of its store is not answered, not even with an error."""
+        """Leave a server's calls to its store unanswered, even without an error."""
         return self._unstored(where, self._world.hang_store)
 
     def _unstored(self, where: str, verb: Callable[[str, str], None]) -> FaultAction:
@@ -261,28 +258,28 @@ class FaultInjector:
         )
 
     def depose(self, where: str, chance: Random) -> FaultAction:
-        """Whoever leads does not reach the store, and everybody else reaches whoever leads."""
+        """Cut or hang the leader's path to the store; all links to the leader stay."""
         servers, found = self.scene.cast.servers[where], self.scene.servers.ledgers
         leading = [name for name in servers if name in found and found[name].role is Role.LEADING]
         strike = self.hang_store if chance.random() < 0.5 else self.cut_store
         return strike((leading or servers)[0], chance)
 
     def slow_store(self, where: str, _chance: Random) -> FaultAction:
-        """A store takes its time with everything."""
+        """Slow a store down."""
         weather = self._world.store(where).set_weather
         return FaultAction([("weather", where)], lambda: weather(SLOW), lambda: weather(self.scene.store_weather))
 
     def power_cut(self, where: str, _chance: Random) -> FaultAction:
-        """A store starts anew: what was not synced is lost or torn."""
+        """Restart a store; unsynced chunks are lost or torn."""
         return FaultAction([], lambda: self._world.power_cut(where), lambda: None)
 
     def fill(self, where: str, _chance: Random) -> FaultAction:
-        """A store has no room left."""
+        """Fill a store."""
         store = self._world.store(where)
         return FaultAction([("room", where)], store.fill, store.empty)
 
     def deafen(self, where: str, chance: Random) -> FaultAction:
-        """Whoever watches a ledger is told of some changes late, twice, or not at all."""
+        """Delay, repeat or drop changes that watches of a ledger deliver."""
         cast = self.scene.cast
         names = [*cast.servers[where], *cast.schedulers.get(where, [])]
         ears = [self.scene.servers.watch_faults[name] for name in names if name in self.scene.servers.watch_faults]

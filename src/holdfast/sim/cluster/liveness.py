@@ -1,7 +1,7 @@
-"""Whether everything came to rest where it should, after the faults had stopped: its own verdict, apart from safety.
+"""Whether the cluster converged after the faults stopped; judged separately from safety.
 
-How many replicas there should be is counted from what the platform assigned. What waits is judged by an oracle
-(`judges.placement`): it could not be placed, and the reason that it carries is among those that really keep it.
+The expected number of replicas is counted from the platform's assignments. An oracle (`checks.placement`) judges slots
+that wait: they cannot be placed, and their pending reason is among the real ones.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from holdfast.sim.checks.placement.usage import is_open
 from holdfast.sim.cluster.cluster import SimulatedCluster, old_server
 from holdfast.sim.cluster.process_state import process_mismatches, unnoticed_failures
 
-#: A step of a rollout: a replica starts, is asked until it is ready, and an old one ends; or it is given up.
+#: One step of a rollout: a replica starts and gets ready, and an old one ends; or the start fails.
 STEP_MS = 60_000
 
 
 def unconverged(scene: SimulatedCluster) -> Iterator[Unconverged]:
-    """What is not yet as it should be."""
+    """Yield everything that has not converged."""
     platform: PlatformState = scene.audits[PLATFORM_NAME].state
     yield from leaderless(scene)
     for name in scene.scenario.topology.behind:
@@ -53,7 +53,7 @@ def unconverged(scene: SimulatedCluster) -> Iterator[Unconverged]:
 
 
 def leaderless(scene: SimulatedCluster) -> Iterator[Unconverged]:
-    """Ledgers of which not one server leads and all others follow: as long as that is so, nobody can be prompt."""
+    """Yield ledgers without one leader and followers otherwise. Until then no other limit can hold."""
     found = scene.servers.ledgers
     for ledger, names in scene.cast.servers.items():
         roles = sorted(found[name].role.value if name in found else "missing" for name in names)
@@ -73,7 +73,7 @@ def _platform(scene: SimulatedCluster, state: PlatformState) -> Iterator[Unconve
         if workload.meta.deletion is not None:
             yield Unconverged("deleted", f"workload {uid} {workload.meta.name}", "is still being deleted")
     if scene.users is None or not scene.users.done:
-        yield Unconverged("answered", "people", "are not done: somebody waits for an answer")
+        yield Unconverged("answered", "people", "are not done: an action waits for its answer")
         return
     wanted = scene.users.wanted
     if wanted.keys() != scene.scenario.workloads.keys():
@@ -98,8 +98,9 @@ def _regions(scene: SimulatedCluster) -> dict[str, RegionState]:
 
 
 def _asked_for(workload: Workload, now: Instant) -> tuple[int, int]:
-    """How many replicas are to be assigned, at least and at most. What is done of batch work need not be, wherever that
-    was; what is not done need not be either, once its deadline has passed and it was to fail then."""
+    """Return the least and the most replicas to assign. Successful batch work needs no assignment; neither does
+    unfinished work that failed at its deadline.
+    """
     spec, status = workload.spec, workload.status
     if not spec.batch:
         return spec.replicas, spec.replicas
@@ -108,7 +109,7 @@ def _asked_for(workload: Workload, now: Instant) -> tuple[int, int]:
 
 
 def _over(kind: str, where: str, ends: dict[int, int], now: int) -> Iterator[Unconverged]:
-    """What should have ended, and is still listed."""
+    """Yield what should have ended and is still listed."""
     for uid, end in ends.items():
         if end <= now:
             yield Unconverged("ended", f"{where} {kind} {uid}", "should have ended", PROMPT_MS)
@@ -118,7 +119,7 @@ def _region(scene: SimulatedCluster, name: str, state: RegionState, platform: Pl
     now = state.info.at
     for node in state.nodes.values():
         if not is_open(node):
-            told = f"takes no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
+            told = f"accepts no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
             yield Unconverged("healthy", node.name, told)
     yield from _shipped(name, state, platform)
     yield from _over("hold", name, {uid: one.ends for uid, one in state.holds.items()}, now)
@@ -138,22 +139,22 @@ def _region(scene: SimulatedCluster, name: str, state: RegionState, platform: Pl
 
 
 def _unpaid(name: str, state: RegionState) -> Iterator[Unconverged]:
-    """What an emergency paid for ends with it; no other charge does."""
+    """Yield slots that run on an ended emergency account. No other account ends like this."""
     for slot in state.slots.values():
         if slot.account.startswith("emergency/") and slot.phase in STOPPABLE:
             paid = state.accepted_grants.get(slot.account)
             if paid is None or paid.ends <= state.info.at:
                 subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch}"
-                yield Unconverged("repaid", subject, f"runs on {slot.account}, which is over", PROMPT_MS)
+                yield Unconverged("repaid", subject, f"runs on {slot.account}, which has ended", PROMPT_MS)
 
 
 def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator[Unconverged]:
-    """A region has what the platform means it to have, and the platform knows."""
+    """Yield where a region lacks what the platform shipped, or the platform its acknowledgement."""
     theirs = {uid: a.revision for uid, a in platform.assignments.items() if a.region == name}
     ours = {uid: a.revision for uid, a in state.assignments.items()}
     if theirs != ours:
         yield Unconverged(
-            "shipped", name, f"has assignments {sorted(ours)}, and the platform {sorted(theirs)}", PROMPT_MS
+            "shipped", name, f"has assignments {sorted(ours)}, the platform has {sorted(theirs)}", PROMPT_MS
         )
     for account, allowance in state.accepted_grants.items():
         grant = platform.grants.get(f"{name}|{account}")
@@ -163,7 +164,7 @@ def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator
 
 
 def _sessions(where: str, state: LedgerState, speaking: set[str]) -> Iterator[Unconverged]:
-    """Everybody who is there has a session, and nobody else."""
+    """Yield missing sessions, and sessions that should have ended."""
     found = {session.principal for session in state.sessions.values()}
     if found != speaking:
         more, less = sorted(found - speaking), sorted(speaking - found)
@@ -173,9 +174,10 @@ def _sessions(where: str, state: LedgerState, speaking: set[str]) -> Iterator[Un
 def _replicas(
     where: str, state: RegionState, uid: int, assignment: Assignment, *, stays: bool
 ) -> Iterator[Unconverged]:
-    """As many slots of each template as the platform asks for, less what is over for good. While some of them wait for
-    room, others serve with an older template and a few more are opened beside them: at most as many as may be gone.
-    Identities of which no more may be gone, `stays`, serve with an older template until that changes."""
+    """Check the number of slots of each template against the assignment, without finished ordinals. While new slots are
+    pending, old ones serve and a surge of at most the disruption budget is allowed. With `stays`, identities whose
+    budget is used up may serve with an older template.
+    """
     asked = {share.template: share.count for share in assignment.shares if assignment.stage is ACTIVE and share.count}
     for row in state.finished.get(uid) or ():
         over = sum(after - first for first, after in (*row.done, *row.failed))
@@ -189,19 +191,19 @@ def _replicas(
         return
     wanted, subject = sum(asked.values()), f"{where} assignment {uid}"
     surge = 0 if assignment.exclusive else max(1, assignment.disruption)
-    detail = f"has {len(slots)} slots where {wanted} are asked for"
+    detail = f"has {len(slots)} slots, {wanted} are required"
     leaving = [slot for slot in slots if slot.phase in (Phase.TERMINATING, Phase.UNKNOWN)]
     if len(slots) < wanted or len(slots) - len(leaving) > wanted + surge:
         yield Unconverged("replicas", subject, detail, PROMPT_MS)
     elif leaving or not any(slot.phase is Phase.PENDING for slot in slots):
-        # The longest that nothing of it changes: a rollout of many may take longer, and goes on meanwhile.
+        # The longest time without a change: a rollout of many replicas takes longer, but changes in between.
         told = ", ".join(f"{count} of {template[:8]}" for template, count in sorted(there.items()))
         promise = "rolled" if there.keys() - asked.keys() else "replicas"
         yield Unconverged(promise, f"{subject} with {told}", detail, STEP_MS)
 
 
 def _slots(scene: SimulatedCluster, where: str, state: RegionState, oracle: PlacementOracle) -> Iterator[Unconverged]:
-    """Everything serves, or waits for what is not there, as its reason says."""
+    """Check that every slot serves, or waits for a true reason."""
     for slot in state.slots.values():
         subject = f"{where} slot {slot.workload}/{slot.ordinal}"
         if slot.phase is Phase.SERVING:
@@ -217,16 +219,16 @@ def _slots(scene: SimulatedCluster, where: str, state: RegionState, oracle: Plac
         verdict, told = oracle.verdict(slot), _told(state, slot)
         if verdict.node:
             yield Unconverged(
-                "placed", subject, f"waits for {told or 'nothing'}, and {verdict.node} would take it", PROMPT_MS
+                "placed", subject, f"waits for {told or 'nothing'}, but {verdict.node} would accept it", PROMPT_MS
             )
         elif told not in verdict.shut:
             yield Unconverged(
-                "reason-true", subject, f"waits for {told!r}, and is kept by {sorted(verdict.shut)}", PROMPT_MS
+                "reason-true", subject, f"waits for {told!r}, but is excluded by {sorted(verdict.shut)}", PROMPT_MS
             )
 
 
 def _told(state: RegionState, slot: Slot) -> str:
-    """The code that is told of why a slot waits; empty: nobody has said."""
+    """Return the reported reason code of a pending slot; empty: none is reported."""
     requests = [one for one in state.requests.get(slot.assignment) or () if one.template == slot.template]
     return next((one.reasons[0].code for one in requests if one.reasons), "")
 

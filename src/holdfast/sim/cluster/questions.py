@@ -1,7 +1,7 @@
-"""The six questions asked of every run, answered from what this run did. Each answer names revisions.
+"""The six questions that every run answers from its logs and counters. Each answer names revisions.
 
-Everything counts from the moment in which the first fault really struck: what was durable then, who acted first after
-it, which commands were sent to repair it, which counters it moved. What did not hold is said, too.
+All answers count from the start of the first fault: what was durable then, which actor acted first, which repair
+commands followed, which counters moved, and which properties were violated.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from holdfast.replay.recording import PLATFORM_NAME
 from holdfast.sim.checks.history import HistoryEntry
 from holdfast.sim.cluster.cluster import SimulatedCluster
 
-#: How many revisions an answer names at most: the first ones, and the last.
+#: Most revisions that an answer names: the first ones, and the last.
 NAMED = 4
-#: How many counters are told with their numbers.
+#: Most counters that an answer names.
 COUNTERS_MOST = 12
-#: Why a slot moves or ends where nothing is wrong: no repair.
+#: Causes of moves and ends without a fault: not a repair.
 ORDINARY = (
     "started", "running", "probe-passed", "published", "completed", "collected", "stopped", "scaled-down", "deleted",
     "suspended", "rollout", "superseded",
@@ -42,7 +42,7 @@ QUESTIONS = {
 
 
 class QuestionAnswer(Struct, frozen=True):
-    """One answer, and the places in the logs that it stands on."""
+    """One answer, and the log positions that support it."""
 
     question: str
     answer: str
@@ -50,9 +50,9 @@ class QuestionAnswer(Struct, frozen=True):
 
 
 class FaultSnapshot(Struct, frozen=True):
-    """The moment in which the first fault struck: which, and what there was then.
+    """The state at the start of the first fault.
 
-    `entries` is how much was in the logs, `heads` the last batch of each, `slots` how many were in which phase.
+    `entries` is the number of log entries, `heads` the last batch of each ledger, `slots` the number of slots by phase.
     """
 
     when: int
@@ -64,7 +64,7 @@ class FaultSnapshot(Struct, frozen=True):
 
 
 def snapshot_at_fault(scene: SimulatedCluster, when: int, what: str, counts: dict[str, int]) -> FaultSnapshot:
-    """What there is at this moment, in which something strikes."""
+    """Return the state at the start of a fault."""
     heads = {name: audit.state.info.seq for name, audit in scene.audits.items()}
     phases = Counter(slot.phase.value for name in scene.cast.nodes for slot in scene.audits[name].state.slots.values())
     return FaultSnapshot(when, what, len(scene.chronicle.entries), heads, dict(sorted(phases.items())), counts)
@@ -73,8 +73,9 @@ def snapshot_at_fault(scene: SimulatedCluster, when: int, what: str, counts: dic
 def answer_questions(
     scene: SimulatedCluster, snapshot: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
 ) -> dict[str, QuestionAnswer]:
-    """All six; `broken` are promises that were not kept, of safety and of liveness. Of a run in which nothing struck
-    there is nothing to be said but what was asked for, and what held."""
+    """Answer all six questions; `broken` are violated properties of safety and liveness. Without a fault only the
+    desired changes and the invariants have an answer.
+    """
     looks, entries = scene.scenario.answers, scene.chronicle.entries
     before, after = (
         (entries[: snapshot.entries], entries[snapshot.entries :]) if snapshot is not None else (entries, [])
@@ -102,7 +103,7 @@ def _answer(question: str, entries: list[HistoryEntry], text: str) -> QuestionAn
 
 
 def _is_ordinary(entry: HistoryEntry) -> bool:
-    """Whether all that an entry did was to let replicas come up, or end, as they do where nothing is wrong."""
+    """Return whether an entry only started or ended replicas for ordinary causes."""
     causes = [move.cause for event in entry.events if isinstance(event, SlotsMoved) for move in event.moves]
     causes += [one.cause for event in entry.events if isinstance(event, SlotsReleased) for one in event.releases]
     causes += [event.cause for event in entry.events if isinstance(event, SlotsStopping)]
@@ -127,10 +128,10 @@ def _first(entries: list[HistoryEntry], snapshot: FaultSnapshot | None) -> str:
 
 
 def _recorded(progress: list[HistoryEntry], snapshot: FaultSnapshot | None) -> QuestionAnswer:
-    """By what was in the logs when it struck: the last of it, or how far each of them was."""
+    """Answer with the progress that was in the logs at the fault, or with the heads of the logs."""
     if snapshot is None:
         return _answer("progress", [], "nothing struck")
-    said = f"{_counted(progress)}; of the replicas {_listed(snapshot.slots) or 'none was there'}"
+    said = f"{_counted(progress)}; replicas: {_listed(snapshot.slots) or 'none'}"
     heads = tuple(f"{name} {format_revision(pack_revision(seq))}" for name, seq in snapshot.heads.items())
     places = tuple(entry.position for entry in progress[-NAMED:]) or heads
     return QuestionAnswer(QUESTIONS["progress"], f"durable when {snapshot.what} struck: {said}", places)
@@ -139,20 +140,22 @@ def _recorded(progress: list[HistoryEntry], snapshot: FaultSnapshot | None) -> Q
 def _invariants(
     scene: SimulatedCluster, snapshot: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
 ) -> QuestionAnswer:
-    """Every invariant of both ledgers is checked near each batch: so many were, and these promises were not kept."""
+    """Answer with the number of checked batches since, and the violated properties. Invariants are checked after each
+    batch.
+    """
     since = snapshot.heads if snapshot is not None else {}
     checked = {name: audit.state.info.seq - since.get(name, 0) for name, audit in scene.audits.items()}
     kept = [name for name in scene.scenario.answers.invariants if name not in broken]
     refused = _changed(snapshot, counts, "refused.")
-    said = f"{', '.join(kept) or 'none of those asked about'}, checked after each of {_listed(checked)} batches since"
-    said += f"; kept by refusals: {_listed(refused)}" if refused else ""
+    said = f"{', '.join(kept) or 'no listed invariant'}, checked after each of {_listed(checked)} batches since"
+    said += f"; enforced by refusals: {_listed(refused)}" if refused else ""
     said += f"; did not hold: {', '.join(dict.fromkeys(broken))}" if broken else ""
     places = [f"{name} {format_revision(pack_revision(audit.state.info.seq))}" for name, audit in scene.audits.items()]
     return QuestionAnswer(QUESTIONS["invariant"], said, tuple(places))
 
 
 def _changed(snapshot: FaultSnapshot | None, counts: dict[str, int], kind: str) -> dict[str, int]:
-    """By how much counters of a kind have moved since."""
+    """Return by how much counters of a kind have moved since."""
     then = snapshot.counts if snapshot is not None else {}
     moved = {name: count - then.get(name, 0) for name, count in counts.items() if name.startswith(kind)}
     return {name.removeprefix(kind): by for name, by in moved.items() if by}
@@ -161,8 +164,9 @@ def _changed(snapshot: FaultSnapshot | None, counts: dict[str, int], kind: str) 
 def _telemetry(
     scene: SimulatedCluster, snapshot: FaultSnapshot | None, counts: dict[str, int], after: list[HistoryEntry]
 ) -> QuestionAnswer:
-    """The servers' counters that have moved since, those that the scenario is about first; and in the logs the last
-    time that something came to serve."""
+    """Answer with the counters that have moved since, those of the scenario first, and the last replicas that began to
+    serve.
+    """
     moved = _changed(snapshot, counts, "meter.")
     wanted = [name for name in scene.scenario.answers.counters if name in moved]
     told = list(dict.fromkeys((*wanted, *sorted(moved))))[:COUNTERS_MOST]
@@ -170,11 +174,11 @@ def _telemetry(
     said += f", and {len(moved) - len(told)} others" if len(moved) > len(told) else ""
     served = [entry for entry in after if entry.actor == "controller/endpoints"]
     last = served or [entry for entry in scene.chronicle.entries if entry.ledger == PLATFORM_NAME]
-    return _answer("telemetry", last[-NAMED:], f"{said}; {len(served)} times something came to serve since")
+    return _answer("telemetry", last[-NAMED:], f"{said}; {len(served)} times a replica began to serve since")
 
 
 def _unrepaired(scene: SimulatedCluster, snapshot: FaultSnapshot | None) -> QuestionAnswer:
-    """Nothing had to be mended: that is said of how far the logs are."""
+    """Answer that no repair was needed, up to the heads of the logs."""
     heads = tuple(
         f"{name} {format_revision(pack_revision(audit.state.info.seq))}" for name, audit in scene.audits.items()
     )
@@ -182,8 +186,8 @@ def _unrepaired(scene: SimulatedCluster, snapshot: FaultSnapshot | None) -> Ques
 
 
 def _repaired(entries: list[HistoryEntry], snapshot: FaultSnapshot | None) -> str:
-    """What was sent, when first and last, and what takes it back: the rule of each command says that."""
-    assert snapshot is not None, "what is repaired was struck"
+    """Describe the repair commands, their times, and by their rules what takes them back."""
+    assert snapshot is not None, "a repair follows a fault"
     rules: list[CommandRule[Any]] = [*PLATFORM.rules.values(), *REGION.rules.values()]
     undone = {getattr(rule.command, "__struct_config__").tag: rule.undone for rule in rules}  # noqa: B009
     back = "; ".join(f"{command}: {undone[command]}" for command in sorted({entry.command for entry in entries}))
@@ -192,5 +196,5 @@ def _repaired(entries: list[HistoryEntry], snapshot: FaultSnapshot | None) -> st
 
 
 def unanswered_questions(found: dict[str, QuestionAnswer]) -> list[str]:
-    """Questions whose answers stand on nothing."""
+    """Return questions whose answers name no revision."""
     return [name for name in QUESTIONS if not found[name].revisions]

@@ -1,4 +1,4 @@
-"""The promise about regions: lost capacity is served elsewhere in time. Measured from when it was lost."""
+"""Measures how long a region's lost capacity is missing, from its loss until it is served elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.sim.scenario import Scenario, span
 
 
 class RecoveryTimer:
-    """Whether critical workloads serve what they must in one healthy region, and how long that took."""
+    """Measures when critical workloads serve their minimum in one healthy region."""
 
     def __init__(self, scenario: Scenario, plan: RunPlan) -> None:
         self.took: dict[str, int] = {}
@@ -22,12 +22,11 @@ class RecoveryTimer:
         self._loss = lost[0] if lost and scenario.recovers else None
         self._limit = span(scenario.recovers)[1] if scenario.recovers else 0
         self._critical = [name for name, one in scenario.workloads.items() if one.recovery]
-        #: Critical workloads of which the lost region had a part.
         self._struck: list[str] = []
         self._looked: int | None = None
 
     def look(self, scene: SimulatedCluster, struck: Mapping[PlannedFault, int]) -> None:
-        """Look who serves, once a region is lost and before it is back; by when faults have struck."""
+        """Record which workloads serve while the region is lost; `struck` has the start of each fault."""
         now, loss = scene.world.now(), self._loss
         if loss is None or loss not in struck or now > struck[loss] + loss.lasts:
             return
@@ -48,7 +47,7 @@ class RecoveryTimer:
         self._looked = since
 
     def late(self) -> list[str]:
-        """Workloads that did not recover within the limit, if the region was gone for that long."""
+        """Return workloads that did not recover within the limit, if the region was lost for that long."""
         if self._loss is None:
             return []
         missed = [name for name in self._struck if name not in self.took and (self._looked or 0) >= self._limit]

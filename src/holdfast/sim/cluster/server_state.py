@@ -1,4 +1,4 @@
-"""Whether servers that have read the whole log hold what the log says, row by row."""
+"""Servers that have read the complete log have the state of that log, row by row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.sim.cluster.cluster import SimulatedCluster
 
 
 def differing_servers(scene: SimulatedCluster) -> list[Finding]:
-    """Servers that have folded the whole log and hold another state than the audit: none should."""
+    """Find servers that have folded the complete log, but differ from the audit's state."""
     found = []
     for ledger, names in scene.cast.servers.items():
         state = scene.audits[ledger].state
@@ -23,9 +23,9 @@ def differing_servers(scene: SimulatedCluster) -> list[Finding]:
 
 
 def _equal(mine: LedgerState, theirs: LedgerState) -> bool:
-    """Whether two states have the same rows in every stored table.
+    """Return whether two states have the same rows in every stored table.
 
-    Not in derived ones: a state that was loaded has no row where one that was folded may have a row of nothing.
+    Derived tables may differ: a loaded state has no row where a folded one may have an empty row.
     """
     names = [spec.name for spec in mine.TABLES if not spec.derived]
     return all(dict(mine.table(name).unordered()) == dict(theirs.table(name).unordered()) for name in names)

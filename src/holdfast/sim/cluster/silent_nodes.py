@@ -1,9 +1,8 @@
-"""What follows from the silence of nodes, while faults strike: it is noticed, and what stood there is given up in time;
-and that a region which is gone is called lost.
+"""Silent nodes are noticed during faults, their slots fail in time, and a lost region is marked lost.
 
-    gone ──a lease, or two──▶ its session ends ──its turn──▶ what stood there is unknown ──the fence──▶ given up
+    machine down ──a lease, or two──▶ its session expires ──its turn──▶ slots unknown ──the fence──▶ failed
 
-Where many nodes are silent at once, two of them have their turn in a minute.
+If many nodes are silent at once, two of them are processed per minute.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from holdfast.replay.recording import PLATFORM_NAME
 from holdfast.sim.checks.deadlines import Unconverged
 from holdfast.sim.cluster.cluster import SimulatedCluster
 
-#: A node that is gone is noticed within this, whatever its region doubts first: a lease, a second one if many are
-#: silent at once, and its turn.
+#: A silent node is noticed within this time: a lease, a second one if many nodes are silent at once, and its turn.
 SILENCE_MS = 60_000
-#: So many silent nodes have their turn in one window, and what stood there is given up so much after the fence at most.
+#: Silent nodes that are processed per window; and the time after the fence within which their slots fail.
 TOGETHER, WINDOW_MS, GIVEN_UP_MS = 2, 60_000, 10_000
-#: A region's session ends after a lease, or two where its silence is doubted; it is called lost so much later at most.
+#: A region's session expires after a lease, or two if many expire at once; the region is marked lost within this time
+#: after it.
 LEASES, LOST_MS = 2, 10_000
 _ALIVE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
 
 
 def unnoticed_silence(scene: SimulatedCluster) -> Iterator[Unconverged]:
-    """Nodes whose machines are gone, and on which something still counts as running."""
+    """Yield nodes whose machines are down and whose slots still count as running."""
     for name, nodes in scene.cast.nodes.items():
         state: RegionState = scene.audits[name].state
         gone = {
@@ -39,13 +38,14 @@ def unnoticed_silence(scene: SimulatedCluster) -> Iterator[Unconverged]:
         for uid in gone:
             slots = [slot for slot in state.slots.values() if slot.node == uid and slot.phase in _ALIVE]
             if uid and slots:
-                told = f"is gone, and {len(slots)} replicas are said to live there"
+                told = f"is down, but {len(slots)} replicas count as running there"
                 yield Unconverged("silence", f"{name} {gone[uid]}", told, SILENCE_MS + _waits(len(gone)))
 
 
 def unreleased_slots(scene: SimulatedCluster) -> Iterator[Unconverged]:
-    """What stood on nodes without a session, and is not given up though their fences are past. Not while people have
-    paused repair; each leader waits for fences anew."""
+    """Yield slots on nodes without a session that did not fail though the fence has passed. Not while repair is paused;
+    each new leader restarts the fence.
+    """
     for name in scene.cast.nodes:
         state: RegionState = scene.audits[name].state
         nodes = {uid: node for uid, node in state.nodes.items() if not node.session}
@@ -58,12 +58,12 @@ def unreleased_slots(scene: SimulatedCluster) -> Iterator[Unconverged]:
         for slot in state.slots.values():
             if slot.node in nodes and slot.phase is Phase.UNKNOWN:
                 subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch} in term {state.info.term}"
-                told = f"is unknown on {nodes[slot.node].name}, which is silent, and is not given up"
+                told = f"is unknown on {nodes[slot.node].name}, which is silent, but has not failed"
                 yield Unconverged("given-up", subject, told, fence + _waits(len(nodes)) + GIVEN_UP_MS)
 
 
 def unnoticed_region_loss(scene: SimulatedCluster) -> Iterator[Unconverged]:
-    """Regions of which no server is there, and which the platform does not call lost: before that nothing moves."""
+    """Yield regions without a running server that are not marked lost: until then no work moves."""
     platform: PlatformState = scene.audits[PLATFORM_NAME].state
     settings = platform.info.settings
     for name in scene.cast.nodes:
@@ -71,9 +71,9 @@ def unnoticed_region_loss(scene: SimulatedCluster) -> Iterator[Unconverged]:
         gone = all(scene.world.machines[server].incarnation is None for server in scene.cast.servers[name])
         if gone and known is not None and known.status.log_id and known.status.health is not RegionHealth.LOST:
             within = LEASES * settings.session_lease + settings.lost_after + LOST_MS
-            yield Unconverged("lost", f"region {name}", f"is gone, and is called {known.status.health}", within)
+            yield Unconverged("lost", f"region {name}", f"is down, but is marked {known.status.health}", within)
 
 
 def _waits(nodes: int) -> int:
-    """How much later the last of so many silent nodes has its turn."""
+    """Return how much later the last of several silent nodes is processed."""
     return (nodes - 1) // TOGETHER * WINDOW_MS

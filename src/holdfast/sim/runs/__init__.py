@@ -2,8 +2,8 @@
 
 Lives here: the order of a run, its report and its digest. Must not: start real processes except workers of a swarm.
 
-- `gate_coverage`  the gates that a swarm must have seen acting
-- `coverage`       event counts of a run, and what a swarm must have met
+- `gate_coverage`  the gates that must have acted in a swarm
+- `coverage`       event counts of a run, and the events that a swarm must have produced
 - `settle_phase`   the time after the faults, until everything has converged
 - `run`            one run: plan, faults, checks, report, digest
 - `record`         a run together with its recording

@@ -1,9 +1,9 @@
-"""Gates that a swarm must have seen acting: a world in which nothing is ever kept out says nothing of what keeps out.
+"""Gates that must have acted in a swarm: if a gate never excludes anything, the runs do not test it.
 
-A gate has acted when a scheduler left a node out for it (`shut`), when somebody waits for it (`waits`), when the ledger
-refused something for it (`refused`), when a rollout waits for its budget (`held`), or when work was not done by its
-deadline (`late`: a region is told so soon that it seldom says it first). Every code of the ledgers stands here: what no
-simulated world meets is a written list, with what keeps it instead.
+A gate has acted in one of these cases: a scheduler excluded a node by it (`shut`); it is a pending reason (`waits`);
+the ledger refused something by it (`refused`); a rollout waits for its budget (`held`); or work missed its deadline
+(`late`; a region ends such work so soon that its own gate seldom acts). Every refusal code is in one of the two tables.
+Codes that no simulated world meets are listed with the reason.
 """
 
 from __future__ import annotations
@@ -14,62 +14,62 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region.state.tables import RegionState
 
-#: What a swarm of the standing scenarios must have seen, and what each keeps.
+#: Gates that a swarm of the standing scenarios must have met, with what each excludes.
 GATES: dict[Code, str] = {
     Code.NODE_UNAVAILABLE: "nodes that are silent, closed, or in a zone that is avoided",
     Code.LABELS: "nodes without a label that is required",
     Code.TAINT: "nodes with a taint that is not tolerated",
-    Code.TENANCY: "nodes that are kept for other tenants",
-    Code.ONE_TENANT: "nodes of one user on which another tenant is",
-    Code.ISOLATION: "nodes that do not keep tenants apart as strictly as asked",
-    Code.CAPACITY: "nodes without room",
+    Code.TENANCY: "nodes that are reserved for other tenants",
+    Code.ONE_TENANT: "nodes of one user with another tenant",
+    Code.ISOLATION: "nodes without the required isolation",
+    Code.CAPACITY: "nodes without free capacity",
     Code.DEVICE: "nodes without a free device of its kind",
     Code.PORT: "nodes without free ports",
     Code.SPREAD: "domains with too many already",
     Code.APART: "domains in which others of the group are",
     Code.NEAR: "domains in which none of the group is",
-    Code.OVER_GRANT: "work that nobody can pay for",
-    Code.PROTECTED: "room that is kept for other tenants",
+    Code.OVER_GRANT: "work beyond its quota",
+    Code.PROTECTED: "capacity that is protected for other tenants",
     Code.POLICY: "decisions under a policy that is not valid",
-    Code.DISRUPTION: "replicas of which no more may be gone now",
-    Code.PAUSED: "work whose scheduling somebody has paused",
-    Code.DEADLINE_MISSED: "work that is not done by its deadline",
+    Code.DISRUPTION: "replicas whose disruption budget is used up",
+    Code.PAUSED: "work whose scheduling is paused",
+    Code.DEADLINE_MISSED: "work that missed its deadline",
     Code.FENCE: "identities whose process may still live",
-    Code.STALE: "proposals from a view that was too old",
+    Code.STALE: "proposals from a stale view",
     Code.NO_SESSION: "machines whose session had ended",
     Code.WRONG_PHASE: "moves from a phase that a slot had left",
-    Code.NOT_FOUND: "words about what is gone",
-    Code.NOT_ASSIGNED: "work that this region is not to run, or not any more",
-    Code.ALREADY: "words that were said before",
+    Code.NOT_FOUND: "reports about deleted objects",
+    Code.NOT_ASSIGNED: "work that is not assigned to this region, or no longer",
+    Code.ALREADY: "repeated reports",
 }
 
-_CLIENTS = "the clients of a simulated world are the real ones, which send nothing of the kind"
-_OPERATORS = "people of a simulated world ask for nothing of the kind"
-_PLATFORM = "the platform assigns nothing where that would be so"
-_RACES = "controllers see it in the state that is asked, or in one a batch before: some runs meet it, and few"
-#: What a swarm need not have seen, and why. Tests of the ledgers' tables and models hold these.
+_CLIENTS = "simulated users have the production client, which sends no such request"
+_OPERATORS = "simulated users send no such request"
+_PLATFORM = "the platform makes no such assignment"
+_RACES = "controllers see it in the current state or in one a batch before: few runs meet it"
+#: Codes that a swarm need not meet, and why. Tests of the ledgers' tables and models cover them.
 NOT_REQUIRED: dict[Code, str] = {
     Code.MALFORMED: _CLIENTS,
     Code.TOO_LARGE: _CLIENTS,
-    Code.TOO_OLD_TO_RETRY: "nobody repeats anything after a day, and runs take minutes",
+    Code.TOO_OLD_TO_RETRY: "no sender retries after a day, and runs take minutes",
     Code.TOO_MANY_IN_FLIGHT: _CLIENTS,
-    Code.TOO_MANY_KEYS: "nobody has sent so many commands within minutes",
+    Code.TOO_MANY_KEYS: "no sender sends that many commands within minutes",
     Code.KEY_REUSED: _CLIENTS,
     Code.NO_RIGHT: _OPERATORS,
     Code.WRONG_SCOPE: _OPERATORS,
     Code.LEVEL: "all servers that lead write the same level",
-    Code.EXPIRED: "a proposal is dated by the time of the leader that is heard, and is seldom late",
+    Code.EXPIRED: "a proposal is dated by the ledger time of its view, and is seldom late",
     Code.EXISTS: f"{_OPERATORS}; {_RACES}",
     Code.IN_USE: _OPERATORS,
     Code.CONTRADICTORY: _OPERATORS,
-    Code.NOT_OWNER: "controllers send what is theirs to send",
-    Code.TOO_EARLY: f"controllers wait for the time that they were told; {_RACES}",
+    Code.NOT_OWNER: "controllers send only their own commands",
+    Code.TOO_EARLY: f"controllers wait for the time of the refusal; {_RACES}",
     Code.RESIDENCY: _PLATFORM,
     Code.LATENCY: _PLATFORM,
-    Code.GRANT_ENDED: "what an emergency paid for is stopped when that ends, which is counted as stopped.grant-ended",
-    Code.PRIORITY: "no scheduler proposes to end a replica for another one yet",
-    Code.OVER_QUOTA: f"nobody has as many workloads as a tenant may have; what is left to lend {_RACES}",
-    Code.TOO_MANY_PENDING: "nobody waits with as many replicas as a tenant may have waiting",
+    Code.GRANT_ENDED: "slots on an emergency account are stopped at its end, counted as stopped.grant-ended",
+    Code.PRIORITY: "no scheduler proposes preemption yet",
+    Code.OVER_QUOTA: f"no tenant reaches the limit of workloads; for grants: {_RACES}",
+    Code.TOO_MANY_PENDING: "no tenant reaches the limit of pending replicas",
     Code.REGION_UNAVAILABLE: _RACES,
     Code.RIGHT_HELD: _RACES,
     Code.GAP: "a stream begins where the region's cursor is",
@@ -77,29 +77,30 @@ NOT_REQUIRED: dict[Code, str] = {
     Code.TOMBSTONED: "no region of a simulated world is retired",
 }
 
-#: Rollouts that wait for their budgets, at each look.
+#: Rollouts that wait for their budgets, counted at each examination.
 HELD = "held.disruption"
-#: Other counters by which a gate is seen to act.
+#: Additional counters that show that a gate acted.
 BESIDES = {Code.DISRUPTION: (HELD,), Code.DEADLINE_MISSED: ("late.missed",)}
-#: Counters of a run: whether a quota, or a disruption budget, kept anything waiting in it.
+#: Counters of a run: whether a quota, or a disruption budget, delayed anything in it.
 QUOTA_BOUND, BUDGET_BOUND, BOUND = "bound.quota", "bound.budget", "bound.any"
 
 
 def counters(code: Code) -> tuple[str, ...]:
-    """The counters of which one must have moved."""
+    """Return the counters of a code; one of them must have increased."""
     return (f"shut.{code.value}", f"waits.{code.value}", f"refused.{code.value}", *BESIDES.get(code, ()))
 
 
 def bound_counters(counts: Mapping[str, int]) -> dict[str, int]:
-    """Whether quotas and budgets have bound in a run, by what was counted in it."""
+    """Return, by a run's counters, whether quotas and budgets were binding."""
     quota = any(counts.get(name) for name in counters(Code.OVER_GRANT))
     budget = any(counts.get(name) for name in counters(Code.DISRUPTION))
     return {QUOTA_BOUND: int(quota), BUDGET_BOUND: int(budget), BOUND: int(quota or budget)}
 
 
 def held_back(state: RegionState) -> int:
-    """In how many assignments of a region replicas of an old template serve that may not be stopped now, for as many
-    are gone as may be."""
+    """Return the number of a region's assignments whose old replicas may not be stopped, since the disruption budget is
+    used up.
+    """
     serving: dict[int, int] = {}
     old: dict[int, int] = {}
     for slot in state.slots.values():

@@ -11,7 +11,7 @@ from holdfast.sim.scenario import Scenario
 
 
 def record_run(scenario: Scenario, text: str, seed: int, plan: RunPlan | None = None) -> tuple[RunReport, Recording]:
-    """Play a seed of a scenario, of which this is the text, and record all its ledgers from their first batches on."""
+    """Run a seed of a scenario with this text, and record all its ledgers from their first batches."""
     report, run = run_with_logs(scenario, seed, plan)
     made = MadeBy(seed, scenario.name, text, report.plan, report.digest)
     return report, Recording(made, tuple(record_log(name, log) for name, log in run.logs.items()))

@@ -1,7 +1,7 @@
 """One run of a scenario: the same seed gives the same run, to the byte.
 
-plan ──▶ scene ──▶ faults and traffic ──▶ calm ──▶ settled? ──▶ report
-                     safety is judged at every commit, after every fault, and at the end
+plan ──▶ cluster ──▶ faults and traffic ──▶ calm ──▶ settled? ──▶ report
+                     safety is checked at every commit, after every fault, and at the end
 
 Size: the order of one run, from its plan to its report.
 """
@@ -45,46 +45,45 @@ from holdfast.sim.runs.settle_phase import LOOK_MS, SettlePhase
 from holdfast.sim.scenario import Scenario
 from holdfast.sim.world.virtual_loop import run_virtual
 
-#: A run that is broken in so many ways need not be played to its end.
 FINDINGS_MAX = 20
 
 
 class RunVerdicts(Struct, frozen=True):
-    """`held`, `broken`, or `inconclusive`: too little happened to say anything."""
+    """`held`, `broken`, or `inconclusive`: too little happened for a verdict."""
 
     safety: str
     liveness: str
 
 
 class RunReport(Struct, frozen=True):
-    """What became of a run."""
+    """The outcome of a run."""
 
     scenario: str
     seed: int
     digest: str
     verdicts: RunVerdicts
     findings: tuple[Finding, ...]
-    #: What had not come to rest, and what there was too little of.
+    #: What had not converged, and which minimums were not reached.
     unsettled: tuple[str, ...]
     lacking: tuple[str, ...]
     answers: dict[str, QuestionAnswer]
     timeline: tuple[tuple[int, str], ...]
-    #: How long the run was, in simulated milliseconds, and how long it took to settle.
+    #: Length of the run and of its settle phase, in simulated milliseconds.
     length: int
     settled: int
-    #: How long after the loss of a region each critical workload served elsewhere what it must, in milliseconds.
+    #: Per critical workload: milliseconds from the loss of a region until it served its minimum elsewhere.
     recovered: dict[str, int]
     counts: dict[str, int]
     plan: RunPlan
 
     @property
     def failed(self) -> bool:
-        """Whether anything is wrong with it, saying too little included."""
+        """Whether a verdict is not `held`, including an inconclusive one."""
         return self.verdicts != RunVerdicts("held", "held")
 
 
 async def _ended(trouble: asyncio.Task[None]) -> None:
-    """End the faults, early if need be. A fault that could not be done is raised: then the run says nothing."""
+    """End the faults, early if necessary. An error of a fault is raised: it makes the run invalid."""
     trouble.cancel()
     try:
         await trouble
@@ -93,7 +92,7 @@ async def _ended(trouble: asyncio.Task[None]) -> None:
 
 
 class SimulationRun:
-    """A run under way."""
+    """A run in progress, with its cluster, faults and checks."""
 
     def __init__(self, scenario: Scenario, seed: int, plan: RunPlan | None = None) -> None:
         self.scenario = scenario
@@ -104,7 +103,7 @@ class SimulationRun:
         self.findings: list[Finding] = []
         self.settling = SettlePhase(self.scene, self.troubles)
         self.recovery = RecoveryTimer(scenario, self.scene.plan)
-        #: Every ledger's log from its first batch on, which its disk trims, for whoever records the run.
+        #: The complete log of each ledger, which its disk trims: for checks and for a recording.
         self.logs: dict[str, list[StoredBatch]] = {name: [] for name in self.scene.audits}
         for name, log in self.logs.items():
             self.scene.world.store(name).disk.listeners.append(log.append)
@@ -114,7 +113,7 @@ class SimulationRun:
             self._listen(name)
 
     async def play(self) -> RunReport:
-        """All of it."""
+        """Run the scenario to its end and return the report."""
         scene, world = self.scene, self.scene.world
         trouble = asyncio.create_task(self.troubles.run(scene.plan.faults, self._judge))
         try:
@@ -138,7 +137,7 @@ class SimulationRun:
         return self._report([*self.recovery.late(), *left])
 
     def _listen(self, name: str) -> None:
-        """Let a region's placements be judged with each batch."""
+        """Register the checks of a region's log."""
         audit, clock = self.scene.audits[name], self.scene.world.now
         hears, log = lambda: not self.troubles.is_deaf(name), self.logs[name]
         placements = PlacementCheck(
@@ -156,13 +155,13 @@ class SimulationRun:
         audit.listeners.append(take)
 
     def _strikes(self, fault: PlannedFault) -> None:
-        """A fault is about to strike; of the first one it is kept what there was then."""
+        """Snapshot the state at the start of the first fault."""
         if self.struck is None:
             counts = count_events(self.scene, self.troubles.happened)
             self.struck = snapshot_at_fault(self.scene, self.scene.world.now(), f"{fault.what} {fault.where}", counts)
 
     def _judge(self) -> None:
-        """Everything that can be judged at this moment, in full."""
+        """Run all checks that are possible now, in full."""
         for audit in self.scene.audits.values():
             audit.check_in_full()
         self._judge_across()
@@ -178,11 +177,11 @@ class SimulationRun:
         return [*self.scene.oracle.findings, *self.findings, *audits, *self._broken()]
 
     def _broken(self) -> list[Finding]:
-        """What failed without a fault. A server that cannot read the log is meant to stop."""
+        """Return failures without a fault. A server that cannot read the log is meant to stop."""
         old = [f"{old_server(name)}." for name in self.scenario.topology.behind]
         failures = [one for one in self.scene.world.failures() if not one.startswith(tuple(old))]
         for metrics in self.scene.servers.metrics:
-            failures += [f"given up: {labels}" for name, labels in metrics.counts if name == "task_gave_up"]
+            failures += [f"task ended: {labels}" for name, labels in metrics.counts if name == "task_gave_up"]
         return [Finding("nothing-fails", one) for one in failures]
 
     def _report(self, left: list[str]) -> RunReport:
@@ -225,7 +224,7 @@ class SimulationRun:
             "linear": counts["audit.linear"],
         }
         wanted = msgspec.to_builtins(least).items()
-        return [f"{has[name]} {name}, and {count} are the least" for name, count in wanted if has[name] < count]
+        return [f"{has[name]} {name}, at least {count} required" for name, count in wanted if has[name] < count]
 
     def _digest(self, counts: dict[str, int]) -> str:
         found = hashlib.blake2b(self.scene.world.digest().encode(), digest_size=16)
@@ -234,15 +233,13 @@ class SimulationRun:
 
 
 def run(scenario: Scenario, seed: int, plan: RunPlan | None = None) -> RunReport:
-    """Play a scenario from a seed."""
-    with (
-        gc_tuning.gc_borrowed()
-    ):  # hosts make what they load permanent, and a world ends: many of them would fill memory
+    """Run a scenario from a seed."""
+    with gc_tuning.gc_borrowed():  # hosts make what they load permanent; after many worlds it would fill the memory
         return run_with_logs(scenario, seed, plan)[0]
 
 
 def run_with_logs(scenario: Scenario, seed: int, plan: RunPlan | None = None) -> tuple[RunReport, SimulationRun]:
-    """The report of a run, and the run itself."""
+    """Return the report of a run, and the run itself."""
 
     async def play() -> tuple[RunReport, SimulationRun]:
         one = SimulationRun(scenario, seed, plan)
@@ -253,5 +250,5 @@ def run_with_logs(scenario: Scenario, seed: int, plan: RunPlan | None = None) ->
 
 
 def as_json(report: RunReport) -> dict[str, Any]:
-    """The report as others read it."""
+    """Return the report as plain JSON values."""
     return {**msgspec.to_builtins(report), "timeline": [{"ms": at, "what": what} for at, what in report.timeline]}

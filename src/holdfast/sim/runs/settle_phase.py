@@ -1,7 +1,7 @@
-"""After the faults: the world is calm, and everything comes to rest; soon, where somebody is woken for it.
+"""The phase after the faults: the world is calm and everything must converge, soon if an event triggers it.
 
-calm ──▶ a look every two seconds: what is left? ──▶ nothing, and nothing changes any more ──▶ settled
-                     └──▶ left for longer than it may be (`checks.deadlines`) ──▶ late
+calm ──▶ examine every two seconds: what is open? ──▶ nothing, and nothing changes any more ──▶ settled
+                     └──▶ open for longer than its limit (`checks.deadlines`) ──▶ late
 """
 
 from __future__ import annotations
@@ -22,29 +22,28 @@ from holdfast.sim.scenario import span
 from holdfast.sim.world import links, store_service
 
 LOOK_MS = 2_000
-#: Once settled, everything must stay as it is for so long: whoever changes things to and fro never settles.
+#: How long nothing may change before the run has settled: controllers that undo each other's work never settle.
 QUIET_MS = 6_000
-#: How counters end that say what nobody was woken for and a resync found.
+#: Suffix of the counters of changes that triggered nothing and that a resync found.
 CAUGHT = "_caught"
 
 
 class SettlePhase:
-    """The end of a run."""
+    """The last phase of a run, and the checks of convergence meanwhile."""
 
     def __init__(self, scene: SimulatedCluster, troubles: FaultInjector) -> None:
         self.scene = scene
         self.patience = ConvergenceDeadlines()
-        #: How long it took, in simulated milliseconds.
         self.took = 0
         self._open_issues = troubles
 
     async def until_calm(self, goes_on: Callable[[], bool]) -> list[str]:
-        """Let the world be calm until all is well and stays so; what is not, when time is up, and what was late."""
+        """Calm the world and wait until everything has converged. Return what did not, and what was late."""
         world = self.scene.world
         self.calm()
         began, latest = world.now(), world.now() + span(self.scene.scenario.settle)[1]
         since, seen = None, self._heads()
-        left = [Unconverged("settled", "everything", "was not looked at yet")]
+        left = [Unconverged("settled", "everything", "was not checked yet")]
         while world.now() < latest and goes_on():
             await asyncio.sleep(LOOK_MS / 1000)
             left, heads = list(unconverged(self.scene)), self._heads()
@@ -54,11 +53,12 @@ class SettlePhase:
             elif world.now() - since >= QUIET_MS:
                 self.took = world.now() - began
                 return self._late()
-        return [*self._late(), *(map(str, left) if left else ["settled: things change to and fro"])]
+        return [*self._late(), *(map(str, left) if left else ["settled: the ledgers keep changing"])]
 
     def look_meanwhile(self) -> None:
-        """While faults strike: nodes that are gone are noticed, and what stood there is given up; what lost
-        regions had is assigned to others; wherever somebody leads. Rollouts that wait for their budgets are counted."""
+        """Check convergence during faults: lost nodes are noticed, their slots fail, work of lost regions is assigned
+        to others. Ledgers without a leader are left out. Count rollouts that wait for their budgets.
+        """
         self.scene.acted[HELD] += sum(held_back(self.scene.audits[name].state) for name in self.scene.cast.nodes)
         scene, without = self.scene, [one.subject for one in leaderless(self.scene)]
         left = [] if without else [*unnoticed_silence(scene), *unreleased_slots(scene)]
@@ -67,8 +67,9 @@ class SettlePhase:
         self.patience.look(scene.world.now(), left)
 
     def calm(self) -> None:
-        """Nothing is wrong with the world any more, and everybody is there. What is started from now on is well: a
-        process that is in trouble whenever it is started is rightly started ever more seldom, for minutes."""
+        """End all faults and start every machine. New processes have no faults: a process that fails at every start
+        would rightly be restarted ever more slowly, for minutes.
+        """
         world = self.scene.world
         for name, metal in self.scene.metals.items():
             metal.habit = ProcessBehaviors(world.chance, name, troubles={})
@@ -84,8 +85,9 @@ class SettlePhase:
                 world.restart(name)
 
     def _late(self) -> list[str]:
-        """What was seen to later than somebody was woken for it. Where changes were kept from those who listen they are
-        forgiven: that a resync makes up for it is what is looked for then."""
+        """Return what converged too late, or only by a resync. Runs with watch faults are exempt: there a resync must
+        repair what was dropped.
+        """
         if "deafen" in self._open_issues.happened:
             return []
         caught: dict[str, int] = {}

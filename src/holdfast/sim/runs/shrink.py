@@ -1,7 +1,7 @@
-"""Make the plan of a failing run smaller: leave out faults, acts and oddities for as long as it fails in the same way.
+"""Shrink the plan of a failing run: leave out faults, actions and variants while it fails in the same way.
 
-Halves are tried first, then smaller pieces, then one after the other, until nothing more can be left out or time is up.
-What is left need not be the least there is, and each thing in it matters.
+Halves are tried first, then smaller pieces, then single ones, until no piece can be left out or time is up. The result
+need not be the smallest plan, but each of its pieces is necessary.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Piece = PlannedFault | PlannedAction | PlannedVariant
 
 
 class ShrinkResult(Struct, frozen=True):
-    """A smaller plan that fails in the same way, how many runs that took, and whether each piece was tried alone."""
+    """A smaller plan that fails in the same way, the number of runs, and whether each piece was tried alone."""
 
     plan: RunPlan
     fails: str
@@ -30,11 +30,11 @@ class ShrinkResult(Struct, frozen=True):
 
 
 class ShrinkTimeout(Exception):
-    """The time box is over."""
+    """The time limit has passed."""
 
 
 def failure_kind(report: RunReport) -> str:
-    """In which way a run fails: the promise that its first finding names, or `liveness`; empty: in neither."""
+    """Return how a run fails: the property of its first finding, or `liveness`; empty: it does not fail."""
     if report.findings:
         return report.findings[0].promise
     return "liveness" if report.unsettled else ""
@@ -47,12 +47,12 @@ def shrink(
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> ShrinkResult:
-    """The least plan found in that time with which the seed fails as in the report.
+    """Return the smallest plan found within the time with which the seed fails as in the report.
 
-    A run that is inconclusive cannot be made smaller: there was too little in it already.
+    An inconclusive run cannot shrink: it has too little in it already.
     """
     wanted = failure_kind(report)
-    assert wanted, f"seed {seed} of {scenario.name} breaks no promise"
+    assert wanted, f"seed {seed} of {scenario.name} has no failure"
     attempts = _Attempts(scenario, seed, report.plan.length, wanted, clock, clock() + seconds)
     pieces: list[Piece] = [*report.plan.faults, *report.plan.acts, *report.plan.fittings]
     finished = True
@@ -65,14 +65,14 @@ def shrink(
 
 
 def plan_of(length: int, pieces: list[Piece]) -> RunPlan:
-    """The plan of these pieces."""
+    """Return the plan of these pieces."""
     faults = tuple(piece for piece in pieces if isinstance(piece, PlannedFault))
     acts = tuple(piece for piece in pieces if isinstance(piece, PlannedAction))
     return RunPlan(length, faults, acts, tuple(piece for piece in pieces if isinstance(piece, PlannedVariant)))
 
 
 def _smaller(pieces: list[Piece], fails: Callable[[list[Piece]], bool]) -> Iterator[list[Piece]]:
-    """Ever smaller lists that fail. Once single pieces were left out, those before them are tried again."""
+    """Yield ever smaller lists that fail. After a single piece is left out, those before it are tried again."""
     size = max(1, len(pieces) // 2)
     while pieces:
         before, at = len(pieces), 0
@@ -89,7 +89,7 @@ def _smaller(pieces: list[Piece], fails: Callable[[list[Piece]], bool]) -> Itera
 
 
 class _Attempts:
-    """Runs of smaller plans, counted, until time is up."""
+    """Runs of smaller plans, counted and limited in time."""
 
     def __init__(
         self, scenario: Scenario, seed: int, length: int, wanted: str, clock: Callable[[], float], until: float
@@ -103,13 +103,13 @@ class _Attempts:
         self._until = until
 
     def fails(self, pieces: list[Piece]) -> bool:
-        """Whether a run with only these fails as wanted. One that ends without a report fails in another way."""
+        """Return whether a run with only these pieces fails as wanted. One without a report does not."""
         if self._clock() >= self._until:
             raise ShrinkTimeout
         self.runs += 1
         try:
             report = run(self._scenario, self._seed, plan_of(self._length, pieces))
         except Exception:
-            return False  # a run that cannot be played to its end is another failure than the one looked for
-        # In a smaller run something else may be found before it.
+            return False  # a run that cannot finish fails in another way
+        # A smaller run may have other findings before the wanted one.
         return self._wanted == failure_kind(report) or self._wanted in {finding.promise for finding in report.findings}

@@ -1,9 +1,9 @@
-"""Many seeds of many scenarios, on all cores: what held, what did not, and what was never met.
+"""Many seeds of many scenarios, on all cores, with their verdicts and coverage.
 
-    seeds ──▶ scenario of each seed ──▶ workers, one run at a time ──▶ tallies ──▶ result
+    seeds ──▶ scenario of each seed ──▶ workers, one run at a time ──▶ summaries ──▶ result
                                         a worker that dies, or takes too long, is a failure of its seed
 
-Which scenario a seed plays follows from the seed and the names alone, so that every run can be played again by itself.
+The scenario of a seed follows from the seed and the names alone, so every run can be repeated by itself.
 
 Size: the workers, their deaths and what is summed up of them.
 """
@@ -29,54 +29,52 @@ from holdfast.sim.runs.coverage import Coverage, assess_coverage, sum_counts
 from holdfast.sim.runs.run import RunReport, run
 from holdfast.sim.scenario import Scenario
 
-#: A run takes a second or two. One that takes so long hangs, and would hang the swarm.
+#: Time limit of a run, in real seconds. A run takes a second or two; without a limit a stuck one would block the swarm.
 RUN_SECONDS_MAX = 240
 
-#: Those who speak during a run: workers are as silent as whoever began the swarm.
+#: Loggers of a run: workers take over the log levels of the process that starts the swarm.
 LOGGERS = ("holdfast", "asyncio")
-#: The name of a scenario, and a seed.
 Job = tuple[str, int]
 
 
 class RunSummary(Struct, frozen=True):
-    """What a swarm keeps of one run."""
+    """The summary of one run in a swarm."""
 
     scenario: str
     seed: int
-    #: `held`, `safety` or `liveness` for the promise that is broken, `inconclusive`, or `died` without a report.
+    #: `held`, `safety` or `liveness` for a violated property, `inconclusive`, or `died` without a report.
     verdict: str
-    #: The first thing that is wrong, and the traceback of a run that died.
+    #: The first failure, and the traceback of a run that died.
     why: str = ""
     trace: str = ""
-    #: What plays it again.
     command: str = ""
     length: int = 0
     counts: dict[str, int] = {}
 
 
 class SwarmResult(Struct, frozen=True):
-    """What became of a swarm."""
+    """The outcome of a swarm."""
 
     runs: int
     simulated_ms: int
     seconds: float
-    #: How many runs of each scenario came to which verdict.
+    #: By scenario: the number of runs with each verdict.
     verdicts: dict[str, dict[str, int]]
-    #: By seed, without their counts.
+    #: In order of seeds, without counters.
     failures: tuple[RunSummary, ...]
     coverage: Coverage
     counts: dict[str, int]
-    #: Somebody ended it before its last seed.
+    #: Whether an operator ended it before its last seed.
     interrupted: bool
 
     @property
     def failed(self) -> bool:
-        """Whether it shows less than that everything holds."""
+        """Whether it does not show that everything holds."""
         return bool(self.failures or self.coverage.missed or self.interrupted or not self.runs)
 
 
 class _Gathered:
-    """What is known of a swarm so far."""
+    """The summaries of a swarm so far."""
 
     def __init__(self, scenarios: Mapping[str, Scenario]) -> None:
         self._began = time.monotonic()
@@ -87,7 +85,7 @@ class _Gathered:
         self._simulated_ms = 0
 
     def add(self, played: RunSummary) -> None:
-        """One run more."""
+        """Add one run."""
         verdicts = self._verdicts[played.scenario]
         verdicts[played.verdict] = verdicts.get(played.verdict, 0) + 1
         self._counts[played.scenario] = sum_counts([self._counts[played.scenario], played.counts])
@@ -96,7 +94,7 @@ class _Gathered:
             self._failures.append(replace(played, counts={}))
 
     def result(self, *, interrupted: bool) -> SwarmResult:
-        """All of it."""
+        """Return the result so far."""
         runs = {name: sum(verdicts.values()) for name, verdicts in self._verdicts.items()}
         return SwarmResult(
             sum(runs.values()),
@@ -111,13 +109,13 @@ class _Gathered:
 
 
 def scenario_of(seed: int, names: Iterable[str]) -> str:
-    """The scenario that a seed plays: each gets its equal share of any row of seeds."""
+    """Return the scenario of a seed: each gets an equal share of consecutive seeds."""
     ordered = sorted(names)
     return ordered[seed % len(ordered)]
 
 
 def command(scenario: str, seed: int) -> str:
-    """What plays this run again."""
+    """Return the command that repeats a run."""
     return f"holdfast sim run {scenario} --seed {seed}"
 
 
@@ -129,9 +127,10 @@ def swarm(
     tell: Callable[[RunSummary], None] = lambda _played: None,
     again: Callable[[str, int], str] = command,
 ) -> SwarmResult:
-    """Play every seed. `tell` hears of each run, in whatever order they end; `again` says how to play it again.
+    """Run every seed. `tell` is called after each run, in the order of their ends; `again` returns the command that
+    repeats one.
 
-    A single job is done in this process.
+    A single job runs in this process.
     """
     gathered = _Gathered(scenarios)
     todo = ((scenario_of(seed, scenarios), seed) for seed in seeds)
@@ -150,7 +149,7 @@ def swarm(
 
 
 def play(scenario: Scenario, seed: int) -> RunSummary:
-    """One run, whatever becomes of it."""
+    """Run one seed; an exception becomes a summary, too."""
     try:
         report = run(scenario, seed)
     except Exception as error:
@@ -160,7 +159,7 @@ def play(scenario: Scenario, seed: int) -> RunSummary:
 
 
 def verdict_of(report: RunReport) -> tuple[str, str]:
-    """One word for a report, and the first thing that is wrong."""
+    """Return the verdict of a report, and its first failure."""
     if report.findings:
         return "safety", f"{report.findings[0].promise}: {report.findings[0].detail}"
     if report.unsettled:
@@ -175,10 +174,10 @@ def _here(scenarios: Mapping[str, Scenario], todo: Iterator[Job]) -> Generator[R
 
 
 class _Worker:
-    """A process that plays one run after the other."""
+    """A worker process that executes one run after the other."""
 
     def __init__(self, scenarios: Mapping[str, Scenario]) -> None:
-        # Not forked: a run must not depend on what this process did before.
+        # Spawned, not forked: a run must not depend on the state of this process.
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         levels = {name: logging.getLogger(name).getEffectiveLevel() for name in LOGGERS}
@@ -189,13 +188,13 @@ class _Worker:
         self.latest = 0.0
 
     def give(self, job: Job) -> None:
-        """Have it play this."""
+        """Send a job to the worker."""
         self.job, self.latest = job, time.monotonic() + RUN_SECONDS_MAX
-        with suppress(OSError):  # gone already: its answer will say so
+        with suppress(OSError):  # the process has ended: `answer` reports it
             self.pipe.send(job)
 
     def answer(self) -> RunSummary:
-        """What became of it; a process that is gone is an answer too."""
+        """Return the summary of the worker's job, or of its death."""
         name, seed = self.job
         try:
             if self.pipe.poll():
@@ -203,19 +202,19 @@ class _Worker:
                 return found
         except (EOFError, OSError):
             self.process.join()
-            return RunSummary(name, seed, "died", f"the process that played it ended with {self.process.exitcode}")
+            return RunSummary(name, seed, "died", f"its worker process ended with {self.process.exitcode}")
         self.end()
         return RunSummary(name, seed, "died", f"it took more than {RUN_SECONDS_MAX} s of real time")
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self.pipe.close()
         self.process.kill()
         self.process.join()
 
 
 def _work(pipe: Connection[Any, Any], scenarios: dict[str, Scenario], levels: dict[str, int]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began the swarm ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started the swarm ends it
     logging.basicConfig(handlers=[log_to_stderr()])
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)

@@ -1,6 +1,6 @@
 """Virtual time, machines, network and stores of a simulation.
 
-Lives here: implementations of the clock, transport and store ports that fail on purpose. Must not: know a ledger of
+Lives here: implementations of the clock, transport and store ports that fail on purpose. Must not: use a ledger of
 Holdfast beyond these ports, read a scenario, check anything.
 
 - `virtual_loop`      an event loop and a clock on virtual time

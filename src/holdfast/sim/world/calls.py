@@ -1,7 +1,7 @@
-"""One question, or one stream, between two lives of a simulated network: what each end knows of it.
+"""One request or stream between two incarnations of a simulated network: the state of each end.
 
-The asker's end is an inbox with a deadline; the peer's end is a task and a number for each message it sends back. They
-share this object and nothing else, so a message can reach only the life that asked, never the next one of its name.
+The caller's end is an inbox with a deadline. The peer's end is a task and a number for each message it sends back. The
+ends share only this object, so a message reaches the incarnation that sent the request, never a later one of its name.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Protocol
 from holdfast.host.ports.transport import NoAnswer, Reply, Request, TransportError
 from holdfast.sim.world.links import LinkLayer, OrderedChannel, Packet
 
-#: What comes back: an answer, an item of a stream, its end, or why there is no more.
+#: A message to the caller: a reply, a stream item, the end of a stream, or an error.
 Message = Reply | bytes | TransportError | None
 
-#: How long a reader that left a stream waits before it says so again, if that was lost.
+#: Retry interval of a hang-up message that was lost.
 HANG_UP_AGAIN_MS = 1_000
 
 
 class CallOwner(Protocol):
-    """The life that waits."""
+    """The incarnation that sent the request."""
 
     name: str
     is_dead: bool
@@ -30,18 +30,18 @@ class CallOwner(Protocol):
 
 
 class InFlightCall:
-    """From the asker's end to the peer's, and back."""
+    """One request from the caller's end to the peer's, and its replies."""
 
     def __init__(self, links: LinkLayer, asker: CallOwner, peer: str, request: Request, room: int | None) -> None:
         self.asker = asker
         self.peer = peer
         self.request = request
-        #: For people, and for the trace.
+        #: Shown to developers and in the trace.
         self.what = f"{request.verb} {request.path}"
-        #: Streams only: how many more messages the reader has room for.
+        #: Streams only: how many more messages the reader's buffer accepts.
         self.room = asyncio.Semaphore(room or 0)
         self.is_stream = room is not None
-        #: What the peer does about it, as far as the last copy goes.
+        #: The peer's task for the latest copy of the request.
         self.task: asyncio.Task[None] | None = None
         self.is_hung_up = False
         self._is_hanging_up = False
@@ -56,10 +56,8 @@ class InFlightCall:
         self._gave_up = False
         self._woken: asyncio.Future[None] | None = None
 
-    # The asker's end.
-
     def knock(self, landed: Callable[[], None]) -> None:
-        """Send it off: questions sometimes twice. `landed` is called for each copy that arrives."""
+        """Send the request, sometimes twice. `landed` is called for each copy that arrives."""
 
         def lost() -> None:
             self._copies -= 1
@@ -78,7 +76,9 @@ class InFlightCall:
             links.send(Packet(asker, self.peer, f"{verb} {self.what}", arrived, lost))
 
     async def next(self, limit_ms: int) -> Reply | bytes | None:
-        """The next message, or None after the last. Raises why there is none. Never returns to a dead life."""
+        """Return the next message, or None after the last. Raise the error that ended the call. Never return to a dead
+        incarnation.
+        """
         if not self._inbox and not self.asker.is_dead:
             self._woken = self._links.loop.create_future()
             alarm = self._links.loop.call_later(limit_ms / 1000, self._ring, limit_ms)
@@ -95,19 +95,19 @@ class InFlightCall:
         return message
 
     def fail(self, why: TransportError) -> None:
-        """There will be no more than what came so far."""
+        """End the call with this error after the messages that have arrived."""
         if not self._is_over:
             self._is_over = True
             self._inbox.append(why)
             self._wake()
 
     def stop(self) -> None:
-        """The asker takes nothing more."""
+        """Stop: the caller accepts no more messages."""
         self._gave_up |= not self._is_over
         self._is_over = True
 
     def hang_up(self) -> None:
-        """Tell the peer that nobody reads its stream, again and again until it knows. Questions go on unheard."""
+        """Cancel the peer's stream, and retry until the message arrives. A request that is not a stream runs on."""
         if self.is_stream and not self._is_hanging_up:
             self._is_hanging_up = True
             self._say_so()
@@ -127,26 +127,24 @@ class InFlightCall:
 
         self._links.send(Packet(self.asker.name, self.peer, f"hang up {self.what}", arrived, again))
 
-    # The peer's end.
-
     def accept(self, task: asyncio.Task[None]) -> None:
-        """A copy of it has found somebody who acts on it."""
+        """A copy of the request has reached a process that serves it."""
         self._was_accepted = True
         self.task = task
 
     def refuse(self, why: TransportError) -> None:
-        """Nobody acted on this copy. The asker is told so only if it is true of all copies."""
+        """A copy was not served. The caller receives the error only if no copy is served and none is under way."""
         if not self._was_accepted and not self._copies:
             self._links.tally["refused"] += 1
             self.send_back(why)
 
     def reset(self) -> None:
-        """The life that was to answer is over."""
+        """The serving incarnation has ended before its reply."""
         self._links.tally["reset"] += 1
         self.send_back(NoAnswer(f"{self.peer} was gone before it answered {self.what}"))
 
     def send_back(self, message: Message) -> None:
-        """Send the next message of a stream, or the answer of one copy."""
+        """Send the next message of a stream, or the reply to one copy."""
         number = self._sent if self.is_stream else 0
         self._sent += 1
         kind = "item" if isinstance(message, bytes) else "answer" if isinstance(message, Reply) else "end"
@@ -154,8 +152,6 @@ class InFlightCall:
         packet = Packet(self.peer, self.asker.name, what, lambda: self._take(number, message), lane=self._lane)
         packet.is_answer = isinstance(message, Reply)
         self._links.send(packet)
-
-    # What arrives at the asker's end.
 
     def _take(self, number: int, message: Message) -> None:
         if self._is_over:

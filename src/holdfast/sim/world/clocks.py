@@ -1,4 +1,4 @@
-"""The clocks of a simulated machine: they may be wrong, run fast or slow, be set, and stand still for who sleeps."""
+"""The clocks of a simulated machine: they may be wrong, run fast or slow, be set, and pause."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop
 
 
 class SimClock(VirtualClock):
-    """A machine's clocks. Its even clock counts the time in which the machine is paused; nobody wakes up in it."""
+    """The clocks of one machine. Its boot clock counts time in which the machine is paused; sleepers wake after the
+    pause.
+    """
 
     def __init__(self, loop: VirtualLoop, *, fast_per_million: int = 0, booted: int = 1_000, wrong_by: int = 0) -> None:
         super().__init__(loop, booted=booted, wrong_by=wrong_by)
         self._fast = fast_per_million
         self._awake = asyncio.Event()
         self._awake.set()
-        #: What should have rung while the machine was paused.
+        #: Timers that fired while the machine was paused.
         self._late: list[Callable[[], object]] = []
-        #: What the even clock says, and when it was asked last: much is asked in one moment.
+        #: Boot clock at the virtual time of the last read: many reads happen at the same time.
         self._said, self._asked = self._booted, 0.0
 
     def boot(self) -> int:
@@ -37,7 +39,7 @@ class SimClock(VirtualClock):
             alarm = self._loop.call_later(true_ms / 1000, _end, over)
             try:
                 await over
-            except BaseException:  # mostly it has rung by then
+            except BaseException:  # on success the alarm has fired already
                 alarm.cancel()
                 raise
         if not self._awake.is_set():
@@ -53,19 +55,19 @@ class SimClock(VirtualClock):
             self._late.append(ring)
 
     def _true_ms(self, duration: int) -> int:
-        """A fast clock's second is over sooner; nobody wakes up before its own clock says so."""
+        """Return true milliseconds, rounded up: no sleeper wakes early by its own clock."""
         return max(0, -(-duration * 1_000_000 // (1_000_000 + self._fast)))
 
     def step(self, by_ms: int) -> None:
-        """Somebody sets the wall clock."""
+        """Set the wall clock."""
         self.wrong_by += by_ms
 
     def pause(self) -> None:
-        """Nobody who sleeps wakes up until `resume`."""
+        """Hold all sleepers and timers until `resume`."""
         self._awake.clear()
 
     def resume(self) -> None:
-        """Whoever should have woken up meanwhile does so now."""
+        """Wake the sleepers and run the timers that came due during the pause."""
         self._awake.set()
         late, self._late = self._late, []
         for ring in late:

@@ -1,12 +1,12 @@
-"""What is on the medium of a simulated store, apart from every process that uses it.
+"""The medium of a simulated store. It outlives every process that uses it.
 
-    put_chunk ------> unsynced ---- power cut ----> kept whole, torn, or as it was before
+    put_chunk ------> unsynced ---- power cut ----> kept in full, torn, or restored to the earlier chunk
                          |
     put_manifest ----> synced  ---- power cut ----> stays
     append, touch, trim: synced before they are answered
 
-The engine is the store in memory. A disk adds what only a disk can do: forget what was not synced, be restored from
-before its last batches, and be filled by somebody else.
+The engine is the store in memory. A disk adds what only a disk can do: lose unsynced data, return to a backup, and be
+filled by other data.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from holdfast.stores.memory import LIMIT_BYTES, MemoryStore
 
 
 class Damage(NamedTuple):
-    """What a power cut did to the chunks that were not synced."""
+    """How many unsynced chunks a power cut lost and tore."""
 
     lost: int
     torn: int
 
 
 class SimDisk(MemoryStore):
-    """Keeps one log and its snapshots through any crash, and knows what a power cut may take."""
+    """One log and its snapshots, which survive every crash; tracks what a power cut may lose."""
 
     def __init__(self, name: str = "disk", limit_bytes: int = LIMIT_BYTES) -> None:
         super().__init__(name, limit_bytes)
-        #: Chunks since the last sync, in the order in which they came, each with what was synced there before.
+        #: Unsynced chunks in order of arrival, each with its last synced content.
         self._unsynced: dict[tuple[int, str], bytes | None] = {}
-        #: The head as each batch left it, for as long as the log can be cut short there.
+        #: The head after each batch to which the log can still be cut short.
         self._heads: dict[int, Head] = {0: Head()}
-        #: Told of each batch in the moment in which it becomes durable: whoever judges a run.
+        #: Called with each batch when it becomes durable: the checks of a run.
         self.listeners: list[Callable[[StoredBatch], object]] = []
-        #: The limit from before somebody else filled the disk.
+        #: The limit before other data filled the disk.
         self._own_limit_bytes: int | None = None
 
     async def put_chunk(self, seq: int, name: str, raw: bytes) -> None:
@@ -62,16 +62,16 @@ class SimDisk(MemoryStore):
         await super().drop_snapshot(seq)
 
     def now(self) -> Head:
-        """The head as it is on the medium, for whoever judges a run."""
+        """The durable head, for the checks of a run."""
         return self._head
 
     def power_cut(self, chance: Random) -> Damage:
-        """Each chunk that was not synced stays, is torn, or is as it was before; all else stays."""
+        """Keep, tear or restore each unsynced chunk; keep all else."""
         lost = torn = 0
         for (seq, name), before in self._unsynced.items():
             fate = chance.choice(("stays", "torn", "lost"))
             raw = self._chunks[seq][name]
-            # What replaces a synced chunk goes beside it and takes its name last: there is no half of it.
+            # A write over a synced chunk goes to a new file and is renamed last, so it cannot be torn.
             if fate == "torn" and before is None and raw:
                 self._become(seq, name, raw[: chance.randrange(len(raw))])
                 torn += 1
@@ -82,9 +82,10 @@ class SimDisk(MemoryStore):
         return Damage(lost, torn)
 
     def go_backwards(self, batches: int) -> int:
-        """Become the disk from before its last batches: a backup was restored. Says how many were taken back.
+        """Return to the disk of some batches ago, as if a backup was restored. Return how many batches were removed.
 
-        What was trimmed stays trimmed, so it goes back no further than the floor. Snapshots of later batches go too.
+        Trimmed batches stay trimmed: the disk goes back no further than the trim floor. Later snapshots are removed
+        too.
         """
         assert batches >= 0, f"a disk goes back by some batches, not by {batches}"
         head = self._head
@@ -102,13 +103,13 @@ class SimDisk(MemoryStore):
         return head.seq - seq
 
     def fill(self) -> None:
-        """Somebody else takes all the room there is. What is trimmed or dropped from now on makes room again."""
+        """Fill the disk with other data. A later trim or drop frees space again."""
         if self._own_limit_bytes is None:
             self._own_limit_bytes = self.limit_bytes
         self.limit_bytes = self._used
 
     def empty(self) -> None:
-        """The room that somebody else took is free again."""
+        """Remove the other data."""
         if self._own_limit_bytes is not None:
             self.limit_bytes, self._own_limit_bytes = self._own_limit_bytes, None
 

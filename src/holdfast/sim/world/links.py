@@ -1,13 +1,13 @@
-"""What lies between the machines of a simulated world: it takes time, loses things, and can be cut.
+"""Links between the machines of a simulated world: latency, loss, duplication, partitions.
 
-Everything sent is a `Packet`. The weather decides its fate when it departs; a cut link loses it when it departs and
-when it lands, so that a partition takes what was under way too. What a peer sends to itself knows no weather.
+Everything sent is a `Packet`. The network conditions decide its fate when it departs. A cut link loses it at departure
+and at arrival, so a partition also loses packets under way. Conditions do not apply to packets that a peer sends to
+itself.
 
     send -> (sender paused: waits) -> lost | cut | in flight -> cut | (receiver paused: waits) -> delivered
 
-All chance is drawn from the `random.Random` handed in, one packet after the other. What happened is counted in `tally`,
-and folded line by line into `digest()`: two runs that agree in it sent the same packets to the same fates at the same
-times.
+All chance is drawn from the given `random.Random`, one packet after the other. Fates are counted in `tally` and folded
+line by line into `digest()`. Two runs with equal digests sent the same packets to the same fates at the same times.
 
 Size: one object, with every verb that breaks a link or mends it.
 """
@@ -24,10 +24,10 @@ from msgspec import Struct
 
 from holdfast.sim.world.virtual_loop import VirtualLoop
 
-#: How many lines of what happened are kept to look at. The digest is of all of them.
+#: How many trace lines are stored. The digest covers all of them.
 TRACE_LINES = 2_000
 
-#: What is counted. A test of coverage asks that none of them stayed at zero.
+#: Names of the counters. A coverage test requires that each of them is above zero.
 TALLIED = (
     "sent", "delivered", "lost", "cut", "answers_lost", "duplicated", "reordered", "slowed", "held",
     "late", "refused", "reset", "broken", "deaths",
@@ -36,16 +36,16 @@ TALLIED = (
 
 @dataclass(frozen=True)
 class NetworkConditions:
-    """How bad it is between any two peers. Shares are of packets, from 0 to 1."""
+    """Network conditions between any two peers. Rates are shares of packets, from 0 to 1."""
 
-    #: Each packet takes its own time out of this range, so that packets overtake one another.
+    #: Range of the latency of one packet. Each packet draws its own, so packets can overtake one another.
     latency_ms: tuple[int, int] = (1, 1)
     loss: float = 0.0
-    #: Requests that arrive twice: the handler runs twice, and the first answer counts.
+    #: Rate of requests that arrive twice: the handler runs twice, and the first reply counts.
     duplication: float = 0.0
-    #: Answers that are lost on top of `loss`: the other side has acted, and the asker will not know.
+    #: Rate of replies lost in addition to `loss`: the peer has acted and the caller has no proof.
     answer_loss: float = 0.0
-    #: Packets that take up to `slow_ms` longer than the others.
+    #: Rate of packets that take up to `slow_ms` longer.
     slow: float = 0.0
     slow_ms: int = 0
 
@@ -56,23 +56,23 @@ ROUGH = NetworkConditions(latency_ms=(1, 50), loss=0.03, duplication=0.03, answe
 
 @dataclass
 class OrderedChannel:
-    """Packets that do not overtake one another."""
+    """Packets that arrive in the order in which they were sent."""
 
     flying: deque[Packet] = field(default_factory=deque)
     last: float = 0.0
 
 
 class Packet(Struct, eq=False):
-    """One thing on its way: what happens when it arrives, and when it does not."""
+    """One message under way, with callbacks for arrival and loss."""
 
     sender: str
     receiver: str
-    #: For people, and for the trace.
+    #: Shown to developers and in the trace.
     what: str
     arrive: Callable[[], None]
     lost: Callable[[], None] = lambda: None
     lane: OrderedChannel | None = None
-    #: It tells the asker what came of its question.
+    #: Whether this is the reply to a request.
     is_answer: bool = False
     number: int = 0
 
@@ -83,54 +83,55 @@ class LinkLayer:
     def __init__(self, loop: VirtualLoop, chance: Random, weather: NetworkConditions = CALM) -> None:
         self.loop = loop
         self.chance = chance
-        #: May be set at any time; what departs from then on meets it.
+        #: May be set at any time; applies to packets that depart later.
         self.weather = weather
         self.tally: dict[str, int] = dict.fromkeys(TALLIED, 0)
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         self._digest = blake2b(digest_size=16)
-        #: Lines that are not in it yet: one step for many costs less than one for each.
+        #: Lines not yet in the digest: hashing many at once is faster than one by one.
         self._undigested: list[str] = []
         self._cut: dict[tuple[str, str], None] = {}
         self._isolated: dict[str, None] = {}
         self._clogged_ms: dict[tuple[str, str], int] = {}
-        #: By peer: what of all that is sent to it lags, and by how much.
+        #: By peer: packets to it that contain this text are late, by so many milliseconds.
         self._lagging: dict[str, tuple[str, int]] = {}
-        #: For each paused peer, what waits for it, and whether that is something it sends.
+        #: For each paused peer: its waiting actions, and whether each is a departure.
         self._waiting: dict[str, list[tuple[bool, Callable[[], None]]]] = {}
         self._highest: dict[tuple[str, str], int] = {}
 
     def partition(self, a: str, b: str, *, one_way: bool = False) -> None:
-        """Nothing passes between them any more; one way: nothing from `a` to `b`."""
+        """Cut the link between two peers; with `one_way`, only from `a` to `b`."""
         self._cut[a, b] = None
         if not one_way:
             self._cut[b, a] = None
         self.note(f"partition {a} {b}{' one way' if one_way else ''}")
 
     def isolate(self, name: str) -> None:
-        """Nothing passes between this peer and any other, whoever joins later too."""
+        """Cut all links of this peer, also to peers that join later."""
         self._isolated[name] = None
         self.note(f"isolate {name}")
 
     def clog(self, a: str, b: str, ms: int, *, one_way: bool = False) -> None:
-        """Everything that departs between them from now on takes so much longer."""
+        """Delay every later departure between two peers by `ms`."""
         self._clogged_ms[a, b] = ms
         if not one_way:
             self._clogged_ms[b, a] = ms
         self.note(f"clog {a} {b} {ms}{' one way' if one_way else ''}")
 
     def lag(self, name: str, what: str, ms: int) -> None:
-        """Of what is sent to this peer from now on, that which is called so takes so much longer."""
+        """Delay later packets to this peer by `ms` if their text contains `what`."""
         self._lagging[name] = what, ms
         self.note(f"lag {name} {what} {ms}")
 
     def keep_up(self, name: str) -> None:
-        """Nothing that is sent to this peer lags any more."""
+        """End the delay of packets to this peer."""
         self._lagging.pop(name, None)
         self.note(f"keep up {name}")
 
     def heal(self, a: str | None = None, b: str | None = None) -> None:
-        """End partitions and clogs: all of them, and what lags; all of one peer, and its isolation; or those between
-        two."""
+        """End partitions, clogs and isolation: all of them and all lags; or those of one peer; or only partitions and
+        clogs between two peers.
+        """
         if a is None:
             self._lagging.clear()
         for pair in [*self._cut, *self._clogged_ms]:
@@ -143,28 +144,28 @@ class LinkLayer:
         self.note(f"heal {a or 'all'} {b or ''}")
 
     def pause(self, name: str) -> None:
-        """What is sent to this peer waits, and so do its deadlines and what it sends, until it is resumed or dies."""
+        """Hold arrivals, deadlines and departures of this peer until it resumes or dies."""
         self._waiting.setdefault(name, [])
         self.note(f"pause {name}")
 
     def resume(self, name: str) -> None:
-        """What waited goes on, in the order in which it came to wait."""
+        """Continue what was held, in its order."""
         self.note(f"resume {name}")
         self._release(name, departures=True)
 
     def forget(self, name: str) -> None:
-        """Its process is gone: a pause ends with it, and what it had not sent yet never is."""
+        """End the pause of a dead process. Its unsent packets are dropped."""
         self._release(name, departures=False)
 
     def when_awake(self, name: str, act: Callable[[], None]) -> None:
-        """Do it now, or when this peer is no longer paused."""
+        """Call `act` now, or when this peer resumes."""
         if name in self._waiting:
             self._hold(name, act, departs=False)
         else:
             act()
 
     def is_open(self, a: str, b: str) -> bool:
-        """Whether what one sends would reach the other and be answered: neither is cut off, or paused."""
+        """Whether a request between these peers could be answered: neither is cut off or paused."""
         if not (self._cut or self._isolated or self._waiting):
             return True
         ways = (a, b), (b, a)
@@ -172,13 +173,13 @@ class LinkLayer:
         return a == b or not (alone or any(way in self._cut for way in ways))
 
     def send(self, packet: Packet) -> None:
-        """Let it depart. Exactly one of `arrive` and `lost` is called, unless its sender dies while it is paused."""
+        """Let the packet depart. Either `arrive` or `lost` is called once, unless the sender dies while paused."""
         self.tally["sent"] += 1
         packet.number = self.tally["sent"]
         self._depart(packet)
 
     def note(self, line: str) -> None:
-        """Write down that something happened now."""
+        """Record a line with the current time."""
         line = f"{round(self.loop.now * 1000)} {line}"
         self.trace.append(line)
         self._undigested.append(line)
@@ -186,7 +187,7 @@ class LinkLayer:
             self._fold_lines()
 
     def digest(self) -> str:
-        """Stands for everything that happened so far, in its order."""
+        """Return a digest of everything that happened so far, in order."""
         self._fold_lines()
         return self._digest.hexdigest()
 
@@ -209,7 +210,7 @@ class LinkLayer:
             self._follow(packet, packet.lane, delay_ms)
 
     def _follow(self, packet: Packet, lane: OrderedChannel, delay_ms: int) -> None:
-        # Timers due at the same time may fire in any order: the nth of a lane lands the nth packet.
+        # Timers due at the same time may fire in any order: the nth timer of a channel lands its nth packet.
         lane.flying.append(packet)
         lane.last = max(lane.last, self.loop.time() + delay_ms / 1000)
         self.loop.call_at(lane.last, lambda: self._land(lane.flying.popleft()))
@@ -218,7 +219,7 @@ class LinkLayer:
         if self._is_cut(packet):
             self._lose(packet, "cut")
         elif packet.receiver in self._waiting:
-            # What has reached the machine is read when its process goes on, whatever is cut by then.
+            # A packet that reached the machine is read when its process resumes, even if the link is cut by then.
             self._hold(packet.receiver, lambda: self._deliver(packet), departs=False)
         else:
             self._deliver(packet)
@@ -234,7 +235,7 @@ class LinkLayer:
         packet.arrive()
 
     def _drawn_delay(self, packet: Packet) -> int | None:
-        """How long it will take, or None if the weather takes it."""
+        """Draw the delay of a packet, or None if it is lost."""
         if packet.sender == packet.receiver:
             return 0
         weather, chance = self.weather, self.chance

@@ -1,11 +1,11 @@
-"""A machine that runs a program, crashes, and starts it again: memory is gone, what was on its disk is not.
+"""A machine that runs a program, crashes, and restarts it: memory is lost, its disk is not.
 
-    start ──▶ life 1 ──crash──▶ (nothing) ──restart──▶ life 2 ──▶ ...
+    start ──▶ incarnation 1 ──crash──▶ (nothing) ──restart──▶ incarnation 2 ──▶ ...
                 └─pause─▶ sleeps ─resume─┘
 
-A life is everything that a process is: its tasks, and its ports to the outside. In a crash the ports die first:
-whatever the process still does while its tasks are taken apart reaches nobody, and no answer reaches it. So code that
-tidies up when it is cancelled, as a real process does not when it is killed, changes nothing in the world.
+An incarnation is one process: its tasks and its ports. In a crash the ports die first. While its tasks are cancelled,
+the process can neither send nor receive. So cleanup code, which a killed process would not run, changes nothing in the
+world.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from holdfast.sim.world.virtual_loop import VirtualLoop
 
 _INCARNATION: ContextVar[Incarnation | None] = ContextVar("life", default=None)
 
-#: How often a task that is taken apart is cancelled: each time ends one thing that it waits for.
+#: How often a task is cancelled at most: each time ends one await in it.
 CANCELLED_MOST = 50
-#: How many tasks of a process are kept at least before those that have ended are looked for.
+#: Tasks of a process before the first sweep of ended ones.
 SWEPT_AT_LEAST = 64
 
 
 class Incarnation:
-    """One life of a process."""
+    """One process, from start to crash."""
 
     def __init__(self, machine: SimMachine, number: int) -> None:
         self.machine = machine
@@ -38,29 +38,29 @@ class Incarnation:
 
     @property
     def name(self) -> str:
-        """`server-1.2`: the machine, and which of its lives this is."""
+        """`server-1.2`: the machine and the number of this incarnation."""
         return f"{self.machine.name}.{self.number}"
 
     def on_death(self, die: Callable[[], None]) -> None:
-        """Call this when the process dies: a port goes silent."""
+        """Call `die` when the process dies. It closes a port."""
         self._deaths.append(die)
 
     def belongs(self, task: asyncio.Task[Any]) -> None:
-        """A task was started by this process."""
+        """Record a task that this process started."""
         self._tasks[task] = None
         if len(self._tasks) > self._most:
             self._sweep()
             self._most = 2 * len(self._tasks) + SWEPT_AT_LEAST
 
     def _sweep(self) -> None:
-        """Forget tasks that have ended. A callback on each would cost a turn of the loop for every one of them."""
+        """Forget ended tasks. A callback on each would cost one turn of the loop per task."""
         for task in [task for task in self._tasks if task.done()]:
             del self._tasks[task]
             if not task.cancelled():
-                task.exception()  # what a program does not look at itself is nobody else's business
+                task.exception()  # mark as retrieved: a program checks its own tasks
 
     async def end(self) -> None:
-        """Take the process apart. When this returns, nothing of it is left."""
+        """Cancel all tasks of the process. They have ended when this returns."""
         for die in self._deaths:
             die()
         for _ in range(CANCELLED_MOST):
@@ -79,7 +79,7 @@ Program = Callable[[Incarnation], Coroutine[Any, Any, None]]
 
 
 class SimMachine:
-    """A place where one program runs. Its clock outlives the program."""
+    """A machine that runs one program. Its clock outlives the program."""
 
     def __init__(
         self, loop: VirtualLoop, name: str, clock: SimClock, program: Program, broke: Callable[[str], None] = print
@@ -93,7 +93,7 @@ class SimMachine:
         self._program = program
 
     def start(self) -> Incarnation:
-        """Begin the next life."""
+        """Start the next incarnation."""
         assert self.incarnation is None, f"{self.name} is running"
         assert self._loop.get_task_factory() is _owned, (
             "the loop must know whose its tasks are: `track_incarnations` first"
@@ -107,28 +107,28 @@ class SimMachine:
         return life
 
     def _ended(self, main: asyncio.Task[None]) -> None:
-        """A program runs until it is killed: one that ends by itself has failed."""
+        """Record the error of a program that ended by itself: only a crash may end it."""
         if not main.cancelled() and (error := main.exception()) is not None:
             self._broke(f"{main.get_name()} ended: {type(error).__name__}: {error}")
 
     async def crash(self) -> None:
-        """Kill the program. Nothing happens if it does not run."""
+        """Kill the program, if it runs."""
         life, self.incarnation = self.incarnation, None
         if life is not None:
             self.clock.resume()
             await life.end()
 
     def pause(self) -> None:
-        """Nothing that this machine waits for happens until `resume`. Pause its ports with it."""
+        """Hold all timers of this machine until `resume`. The caller also pauses its ports."""
         self.clock.pause()
 
     def resume(self) -> None:
-        """Go on."""
+        """End the pause."""
         self.clock.resume()
 
 
 def track_incarnations(loop: VirtualLoop) -> None:
-    """From now on the loop notes for each task which process it belongs to."""
+    """Make the loop record for each task the process that it belongs to."""
     loop.set_task_factory(_owned)
 
 

@@ -1,15 +1,15 @@
-"""A network of made-up machines: the transport port in virtual time, with weather, partitions and deaths.
+"""A network of simulated machines: the transport port in virtual time, with loss, delay, partitions and crashes.
 
-A process is a *life* under a name: `join` begins one, `die` ends it, and `join` again begins the next. What an asker is
-told is what a real network would tell it, and `Unreachable` stays a promise whatever the weather:
+A process is an *incarnation* of a name: `join` starts one, `die` ends it. A caller gets the errors of a real network,
+and `Unreachable` always means that no peer acted:
 
-- No life under the name when the question arrives: the connection is refused, `Unreachable`.
-- The life it was sent to died in between, or while it answered: the connection is reset, `NoAnswer`.
-- Question or answer lost, late, or stuck behind a partition or a pause: `NoAnswer`, at the deadline and not before.
-- A stream stays in order. An item that was lost breaks it with `NoAnswer` when the next one comes, or when it is idle.
+- No incarnation of the name when the request arrives: the connection is refused, `Unreachable`.
+- The incarnation it was sent to died before its reply: the connection is reset, `NoAnswer`.
+- Request or reply lost, late, or stuck behind a partition or a pause: `NoAnswer`, at the deadline and not before.
+- A stream stays in order. A lost item breaks it with `NoAnswer` when the next one arrives, or when the stream is idle.
 
-A dead life learns nothing more: its pending calls stay pending, also past their deadlines, until whoever killed it
-cancels its tasks. What is under way to it is never given to the next life of the name.
+A dead incarnation receives nothing more: its pending calls stay pending, also past their deadlines, until its tasks are
+cancelled. Messages under way to it never reach the next incarnation.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from holdfast.sim.world.calls import InFlightCall, Message
 from holdfast.sim.world.links import CALM, LinkLayer, NetworkConditions
 from holdfast.sim.world.virtual_loop import VirtualLoop
 
-#: How many messages of a stream wait for their reader before the sender does.
+#: How many messages of a stream wait for their reader before the sender waits.
 BUFFER = 64
 
 
 class SimNetwork(LinkLayer):
-    """The links, and who lives on them now."""
+    """The links, and the current incarnation of each peer."""
 
     def __init__(
         self, loop: VirtualLoop, chance: Random, weather: NetworkConditions = CALM, buffer: int = BUFFER
@@ -49,12 +49,12 @@ class SimNetwork(LinkLayer):
         super().__init__(loop, chance, weather)
         self.buffer = buffer
         self.peers: dict[str, SimTransport] = {}
-        #: Handlers that raised: to whoever asked that is only `NoAnswer`.
+        #: Handlers that raised; their callers only get `NoAnswer`.
         self.failures: list[str] = []
         self._lives: dict[str, int] = {}
 
     def join(self, name: str) -> SimTransport:
-        """The next life of this name, which nobody has now."""
+        """Start the next incarnation of this name. The earlier one must have left."""
         assert name not in self.peers, f"{name} is alive already"
         life = self._lives[name] = self._lives.get(name, 0) + 1
         self.note(f"join {name} life {life}")
@@ -62,7 +62,7 @@ class SimNetwork(LinkLayer):
         return peer
 
     def _landed(self, call: InFlightCall, aimed_at: SimTransport | None) -> None:
-        """A copy of a question has come to the machine it was sent to, where its process may be gone by now."""
+        """Serve, refuse or reset a copy of a request that reached its machine. The process may have ended meanwhile."""
         found = aimed_at or self.peers.get(call.peer)
         if found is None:
             call.refuse(Unreachable(f"there is no {call.peer} in the network"))
@@ -75,22 +75,22 @@ class SimNetwork(LinkLayer):
 
 
 class SimTransport:
-    """One life of one peer. What it does for others runs in tasks of its own, and ends with it."""
+    """One incarnation of one peer. It serves requests in its own tasks, which end with it."""
 
     def __init__(self, network: SimNetwork, name: str, life: int) -> None:
         self.network = network
         self.name = name
         self.incarnation = life
-        #: The principal whose certificate it shows to whomever it asks, as in mutual TLS; empty: it has none.
+        #: The principal of the certificate that it shows to its peers, as in mutual TLS; empty: none.
         self.certificate = ""
         self.is_dead = False
         self.has_left = False
-        #: Whether somebody listens at its address: a server does so once it has started.
+        #: Whether a listener is open at its address: a server opens it at its start.
         self.is_listening = True
         self._serving_with: RequestHandler = serve_nothing
-        #: Where that was said: what is served runs in the process that serves, not in the one that asks.
+        #: The context of the serving process: handlers run in it, not in the caller's.
         self._context = copy_context()
-        #: What it waits for from others, and what it does for them.
+        #: Its own calls to peers, and the requests that it serves.
         self._calls: dict[InFlightCall, None] = {}
         self._serving: dict[asyncio.Task[None], InFlightCall] = {}
         self._logger = Logger("transport", peer=name, life=life)
@@ -119,17 +119,17 @@ class SimTransport:
         self._context = copy_context()
 
     async def start(self) -> None:
-        """Whoever asks something of it is answered from now on, if not before."""
+        """Open the listener."""
         self.is_listening = True
 
     def last_error(self) -> str:
-        """Nothing is ever wrong with its certificate."""
+        """Return no error: a simulated certificate is always valid."""
         return ""
 
     def die(self) -> None:
-        """The process is gone, at once: it sends and hears nothing more, and those it served are reset.
+        """Kill the process: it sends and receives nothing more, and its callers are reset.
 
-        To let a whole machine lose its power, isolate it first: then nobody is told anything.
+        For a power loss isolate the machine first: then its callers receive no reset.
         """
         if not self.has_left:
             self.network.tally["deaths"] += 1
@@ -137,7 +137,7 @@ class SimTransport:
             self._leave()
 
     async def close(self) -> None:
-        """Leave in good order: what it waits for is `NoAnswer`; what it did for others has ended when this returns."""
+        """Leave the network in order: its calls end with `NoAnswer`; served requests have ended on return."""
         if not self.has_left:
             for call in self._calls:
                 call.fail(NoAnswer(f"{self.name} left the network before it was answered"))
@@ -164,7 +164,7 @@ class SimTransport:
             await self.network.loop.create_future()
         if self.has_left:
             raise Unreachable(f"{self.name} has left the network")
-        peer = peer.removeprefix("https://")  # as operators write where a region is
+        peer = peer.removeprefix("https://")  # operators write the address of a region as a URL
         call = InFlightCall(self.network, self, peer, request, self.network.buffer if is_stream else None)
         self._calls[call] = None
         aimed_at = self.network.peers.get(peer)
@@ -177,7 +177,7 @@ class SimTransport:
         call.hang_up()
 
     def accept(self, call: InFlightCall) -> None:
-        """Serve it, in a task of its own."""
+        """Serve a request in a new task."""
         task = asyncio.create_task(
             self._see_through(call), name=f"{self.name} serves {call.what}", context=self._context.copy()
         )

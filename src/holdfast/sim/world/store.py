@@ -1,19 +1,19 @@
-"""A store service that several simulated servers reach, each through a door of its own.
+"""A store service that several simulated servers use, each through its own connection.
 
-    server --> door --way: latency, loss, cuts, hangs--> service --> disk
-               dies with its process                     outlives every server
+    server --> connection --path: latency, loss, cuts, hangs--> service --> disk
+               dies with its process                            outlives every server
 
-    store = SimStore(SimDisk(), chance, Weather(latency_ms=(1, 5), lose_answer=0.01))
-    store.door("server-1")                        what the server is given; an earlier life's door is dead from here on
+    store = SimStore(SimDisk(), chance, StoreConditions(latency_ms=(1, 5), lose_answer=0.01))
+    store.connect("server-1")                     the server's connection; the one of its earlier incarnation is dead
     store.cut(host) / .hang(host) / .heal(host)   its calls fail / are not answered / work again
-    store.set_weather(weather, host)              slow it down, lose more of its answers; for all without a host
-    store.crash(host)                             its door never answers again
-    store.power_cut() / .go_backwards(5)          the service starts anew: torn chunks / five batches short
-    store.fill() / .empty()                       no room / room again
-    store.happened                                what happened how often, for coverage
+    store.set_conditions(conditions, host)        add latency or losses; without a host, for all hosts
+    store.crash(host)                             its connection never answers again
+    store.power_cut() / .go_backwards(5)          the service restarts: torn chunks / five batches short
+    store.fill() / .empty()                       no space / space again
+    store.happened                                how often each fault happened, for coverage
 
-What a write does to the disk does not depend on whether somebody still waits for it: once sent, it lands or is lost by
-itself, also after its server died. All chance is drawn from one seed, for each life of each host apart.
+A write that was sent is applied or lost regardless of its caller, even after the server died. All chance comes from one
+seed, in a stream per incarnation of each host.
 """
 
 from __future__ import annotations
@@ -26,27 +26,25 @@ from holdfast.sim.world.store_service import CALM, StoreConditions, StorePath, S
 
 
 class SimStore:
-    """The service. It lives as long as the simulation; its servers come and go."""
+    """The store service. It exists as long as the simulation; servers start and end."""
 
     def __init__(self, disk: SimDisk, chance: Random, weather: StoreConditions = CALM) -> None:
-        #: What is on the medium, for whoever judges a run: servers go through doors.
+        #: The medium, for the checks of a run. Servers use connections.
         self.disk = disk
         self._service = StoreService(disk)
-        #: What happened how often: `append_unknown`, `landed_late`, `landed_unheard`, `landed_after_death`, ...
+        #: Count of each kind of event: `append_unknown`, `landed_late`, `landed_unheard`, `landed_after_death`, ...
         self.happened = self._service.happened
         self.failures = self._service.failures
         self._weather = weather
-        # One draw, and a stream for each door: what one server does never changes what another one meets.
+        # One draw, then a stream for each connection: calls of one server never change the fates of another's.
         self._seed = chance.getrandbits(64)
         self._chance = Random(f"{self._seed}/service")
         self._ways: dict[str, StorePath] = {}
-        #: Every door there was: a task that waits at a dead one for ever must not be tidied away unseen.
+        #: All connections ever made: a task that waits on a dead one must not be garbage-collected.
         self._doors: dict[str, list[StoreConnection]] = {}
 
-    # Verbs
-
     def door(self, host: str) -> StoreConnection:
-        """The store as the next life of this host sees it. An earlier door of the host is dead from now on."""
+        """Return a connection for the next incarnation of this host. The host's earlier connection is dead."""
         self.crash(host)
         doors = self._doors.setdefault(host, [])
         door = StoreConnection(self._service, self._way(host), Random(f"{self._seed}/{host}/{len(doors)}"))
@@ -54,26 +52,26 @@ class SimStore:
         return door
 
     def crash(self, host: str) -> None:
-        """The process behind this host's door is gone. What it sent may still land; nobody is told."""
+        """End the host's connection with its process. Writes under way may still be applied; no caller is answered."""
         for door in self._doors.get(host, [])[-1:]:
             door.die()
 
     def cut(self, host: str) -> None:
-        """Nothing arrives and nothing comes back: every call fails, also what is under way."""
+        """Break the path: every call fails, including those under way."""
         self._service.count("cuts")
         self._way(host).become("cut")
 
     def hang(self, host: str) -> None:
-        """Nothing arrives and nothing is answered, not even with an error, until it heals."""
+        """Block the path: no request arrives and no reply returns, not even an error, until it heals."""
         self._service.count("hangs")
         self._way(host).become("hung")
 
     def heal(self, host: str) -> None:
-        """As before. Of what hung, some goes on as if nothing had been, and the rest is told that it is unknown."""
+        """Open the path. Calls that hung either continue or fail with an unknown outcome."""
         self._way(host).become("open")
 
     def set_weather(self, weather: StoreConditions, host: str | None = None) -> None:
-        """From the next call on: for this host, or for every host, also those to come."""
+        """Set the conditions of later calls: of this host, or of all hosts, including later ones."""
         if host is not None:
             self._way(host).weather = weather
             return
@@ -82,26 +80,26 @@ class SimStore:
             way.weather = weather
 
     def power_cut(self) -> None:
-        """The service starts anew. Chunks that no manifest made durable may be lost or torn; the rest stays."""
+        """Restart the service. Chunks without a manifest may be lost or torn; the rest stays."""
         damage = self._service.disk.power_cut(self._chance)
         self._service.start_anew("power_cuts")
         self._service.count("chunks_lost", damage.lost)
         self._service.count("chunks_torn", damage.torn)
 
     def go_backwards(self, batches: int = 5) -> int:
-        """The service starts anew from a backup, so many batches short. Says how many were really taken back."""
+        """Restart the service from a backup that lacks some batches. Return how many were removed."""
         gone = self._service.disk.go_backwards(batches)
         self._service.start_anew("restores")
         self._service.count("batches_taken_back", gone)
         return gone
 
     def fill(self) -> None:
-        """There is no room left, except for what is trimmed or dropped from now on."""
+        """Fill the disk: only later trims and drops free space."""
         self._service.count("fills")
         self._service.disk.fill()
 
     def empty(self) -> None:
-        """There is room again."""
+        """Free the space that `fill` took."""
         self._service.disk.empty()
 
     def _way(self, host: str) -> StorePath:

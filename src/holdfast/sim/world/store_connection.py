@@ -1,11 +1,11 @@
-"""One server's own way into a simulated store: the port, with the weather in between.
+"""One server's connection to a simulated store: the store port, with network conditions in between.
 
-    ask --request--> arrived --> done on the disk --answer--> heard
+    call --request--> arrived --> done on the disk --answer--> returned
            |lost        |late: done then              |lost
            `------------`--- `WriteUnknown`, or `StoreError` where the port has no outcome
 
-A door belongs to one life of a process. When that is over the door is dead: whoever still asks waits for ever, and
-neither an answer nor an error of the old life reaches the new one.
+A connection belongs to one incarnation of a process and dies with it. A call on a dead connection waits forever: no
+answer or error of the old incarnation reaches the new one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class StoreCallFate(Struct, frozen=True):
-    """What will become of one call, drawn before it begins."""
+    """The fate of one call, drawn before it begins."""
 
     request_lost: bool
     answer_lost: bool
@@ -43,12 +43,12 @@ class StoreCallFate(Struct, frozen=True):
     answer_ms: int
     late_ms: int
     unheard_ms: int
-    #: The service's life in which it was sent.
+    #: Number of restarts of the service at the time of sending.
     boot: int
 
 
 class StoreConnection:
-    """A `Store` for one life of one host."""
+    """The `Store` port for one incarnation of one host."""
 
     shared = True
 
@@ -62,12 +62,10 @@ class StoreConnection:
         self._never = asyncio.Event()
 
     def die(self) -> None:
-        """Its process is gone: from now on nothing is answered."""
+        """End the connection with its process: no call is answered from now on."""
         if not self.is_dead:
             self.is_dead = True
             self._service.count("deaths")
-
-    # The port
 
     async def head(self) -> Head:
         return await self._ask(self._disk.head)
@@ -125,23 +123,21 @@ class StoreConnection:
         return await self._ask(self._disk.announced)
 
     async def close(self) -> None:
-        """Let go of it. What was sent lands or is lost by itself, as when a connection is closed."""
+        """Close the connection. Writes under way are applied or lost, as with a real one."""
         await self._for_the_living()
 
-    # There and back
-
     async def _ask(self, work: Callable[[], Awaitable[T]]) -> T:
-        """A call that changes nothing: it ends with its caller."""
+        """Run a call that changes nothing. It ends with its caller."""
         fate = await self._begin()
         return await self._heard(self._there(fate, work), fate)
 
     async def _change(self, work: Callable[[], Awaitable[T]]) -> T:
-        """A call that changes something: once sent, it goes on without its caller."""
+        """Run a call that changes something. Once sent, it continues without its caller."""
         fate = await self._begin()
         return await self._heard(self._service.on_its_own(self._there(fate, work)), fate)
 
     async def _write(self, what: str, work: Callable[[], Awaitable[WriteOutcome]]) -> WriteOutcome:
-        """A change with an outcome: it may land late, and what is not heard is `WriteUnknown`."""
+        """Run a change with an outcome: it may be applied late, and a lost answer is `WriteUnknown`."""
         fate = await self._begin()
         sent = self._service.on_its_own(self._there(fate, work, may_be_late=True))
         try:
@@ -157,7 +153,7 @@ class StoreConnection:
         def within(span: tuple[int, int]) -> int:
             return span[0] + int(draw() * (span[1] - span[0] + 1))
 
-        # Each is drawn whether it is needed or not: another share of one fault does not reshuffle the others.
+        # All are drawn, needed or not: a new rate of one fault then leaves the draws of the others alone.
         return StoreCallFate(
             request_lost=draw() < weather.lose_request,
             answer_lost=draw() < weather.lose_answer,
@@ -186,7 +182,7 @@ class StoreConnection:
         return result
 
     async def _heard(self, sent: Awaitable[T], fate: StoreCallFate) -> T:
-        """What came back, unless the answer is lost. To a dead door nothing comes back, not even an error."""
+        """Return the result, unless the answer is lost. A dead connection returns neither result nor error."""
         try:
             result = await sent
             try:
@@ -203,7 +199,7 @@ class StoreConnection:
         return result
 
     async def _pass(self, takes_ms: int, fate: StoreCallFate) -> None:
-        """One way, in the time it takes; `StoreError` if nothing gets through."""
+        """Pass the path in one direction, in the time it takes; raise `StoreError` if it is cut."""
         if takes_ms:
             await asyncio.sleep(takes_ms / 1000)
         if self._way.mode == "hung":

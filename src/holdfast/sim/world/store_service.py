@@ -1,8 +1,8 @@
-"""What a simulated store service is apart from its servers: a disk, the ways to it, and work that is under way.
+"""The simulated store service: a disk, the paths to it, and work under way, independent of the servers.
 
-Weather   how bad a way is, in shares and spans
-Way       how one host reaches the service: open, cut or hung
-Service   the disk, and what goes on there whoever sent it
+- `StoreConditions`  rates and spans of faults on a path
+- `StorePath`        how one host reaches the service: open, cut or hung
+- `StoreService`     the disk, and the work on it for all hosts
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ T = TypeVar("T")
 
 
 class StoreConditions(Struct, frozen=True):
-    """How bad the way to the store is. Shares are between 0 and 1, of all calls; spans are (least, most), drawn evenly.
+    """Faults on the path to a store. Rates are shares of all calls, from 0 to 1; spans are (lowest, highest), drawn
+    evenly.
 
-    Without any of it a call takes no time, and a store works on an ordinary loop too.
+    The default has no faults: a call takes no time, and the store also works on an ordinary loop.
     """
 
-    #: How long a request takes to the store, and again its answer back.
+    #: Latency of a request, and again of its answer.
     latency_ms: tuple[int, int] = (0, 0)
-    #: Requests that never arrive, and answers that never come back though it was done.
+    #: Rates of requests that never arrive, and of answers that are lost after the work is done.
     lose_request: float = 0.0
     lose_answer: float = 0.0
-    #: Appends, touches and trims that are tried only after their caller was, or will be, told `WriteUnknown`.
+    #: Rate of appends, touches and trims that are applied late; their callers get `WriteUnknown`.
     land_late: float = 0.0
     late_ms: tuple[int, int] = (50, 2_000)
-    #: How long a caller waits for an answer that does not come before its client gives up.
+    #: How long a caller waits for a lost answer before its client times out.
     unheard_ms: tuple[int, int] = (0, 1_000)
-    #: Appends, chunks and manifests for which there is said to be no room.
+    #: Rate of appends, chunks and manifests that are rejected for lack of space.
     full: float = 0.0
 
     def __post_init__(self) -> None:
@@ -50,7 +51,7 @@ CALM = StoreConditions()
 
 
 class StorePath:
-    """How one host reaches the store, through all its lives."""
+    """The path of one host to the store, through all its incarnations."""
 
     def __init__(self, host: str, weather: StoreConditions) -> None:
         self.host = host
@@ -59,43 +60,43 @@ class StorePath:
         self._changed = asyncio.Event()
 
     def become(self, mode: str) -> None:
-        """Open, cut or hung from now on."""
+        """Set the mode: open, cut or hung."""
         self.mode = mode
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def while_hung(self) -> None:
-        """Return when it does not hang any more."""
+        """Wait until the path is not hung."""
         while self.mode == "hung":
             await self._changed.wait()
 
 
 class StoreService:
-    """Does what arrives, also when nobody waits for it any more, and counts what happened."""
+    """Executes requests, even after their callers ended, and counts events."""
 
     def __init__(self, disk: SimDisk) -> None:
         self.disk = disk
-        #: What happened how often.
         self.happened: dict[str, int] = {}
-        #: How often the service started anew. What was on its way when it did is lost.
+        #: How often the service restarted. A restart loses the work under way.
         self.boots = 0
-        #: What went wrong in here and is no answer that a store gives.
+        #: Errors in the simulated service that no store returns.
         self.failures: list[str] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start_anew(self, why: str) -> None:
-        """Every connection breaks, and what was under way is gone."""
+        """Restart: every connection breaks and the work under way is lost."""
         self.boots += 1
         self.count(why)
 
     def count(self, what: str, times: int = 1) -> None:
-        """It happened so many times more."""
+        """Add to the count of an event."""
         if times:
             self.happened[what] = self.happened.get(what, 0) + times
 
     def on_its_own(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-        """Begin what no end of its caller ends: it belongs to nobody's life, hence the empty context. What comes of it
-        is told to whoever waits then."""
+        """Start work that outlives its caller: the empty context keeps it out of every incarnation. The future gets its
+        result.
+        """
         loop = asyncio.get_running_loop()
         told: asyncio.Future[T] = loop.create_future()
         self._tasks.add(loop.create_task(self._see_through(work, told), context=Context()))
@@ -109,7 +110,7 @@ class StoreService:
                 self.failures.append(f"{self.disk.name}: {type(error).__name__}: {error}")
             if not told.done():
                 told.set_exception(error)
-                told.exception()  # whoever waited for it may be gone
+                told.exception()  # mark as retrieved: the caller may have ended
         except asyncio.CancelledError:
             told.cancel()
             raise
@@ -122,7 +123,7 @@ class StoreService:
             self._tasks.discard(task)
 
     def land_later(self, after_ms: int, work: Callable[[], Awaitable[Any]]) -> None:
-        """Do it then, unless the service starts anew before. Nobody hears what became of it."""
+        """Run the work after a delay, unless the service restarts before. No caller gets the result."""
 
         async def land(boot: int) -> None:
             await asyncio.sleep(after_ms / 1000)

@@ -1,10 +1,10 @@
 """An event loop on virtual time.
 
-Nothing ever waits: when no callback is ready, time jumps to the next one that is due. Two runs with the same inputs do
-the same things in the same order: what is due at the same time runs in the order in which it was asked for. Whoever
-waits for something that nobody will do is told so instead of hanging.
+Nothing waits: when no callback is ready, time jumps to the next timer. Two runs with the same inputs do the same things
+in the same order; callbacks due at the same time run in the order of their requests. If all tasks wait for nothing, the
+loop raises an error instead of blocking.
 
-There is no I/O, and so no selector: a turn is a walk over what is ready, and timers compare as plain tuples.
+There is no I/O and no selector: a turn is a walk over the ready callbacks, and timers compare as plain tuples.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from holdfast.core.model.values.structs import Instant
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-#: When a simulated world begins, by the calendar.
+#: Calendar time at the start of a simulated world.
 BEGINNING: Instant = 1_800_000_000_000
 
 
 class SimulationStalled(Exception):
-    """Every task waits, and nothing is due: the run would hang for ever."""
+    """Every task waits and no timer is set: the run would block forever."""
 
 
 class _Call(Struct, eq=False):
-    """A callback that is to run, and what asyncio asks of a handle: most are never asked for anything."""
+    """A callback with the parts of a handle that asyncio uses; most handles are never used."""
 
     context: Context
     callback: Any
@@ -41,28 +41,28 @@ class _Call(Struct, eq=False):
     is_cancelled: bool = False
 
     def cancel(self) -> None:
-        """Pass it over when its time comes."""
+        """Skip the callback when it is due."""
         self.is_cancelled = True
         self.callback, self.args = None, ()
 
     def cancelled(self) -> bool:
-        """Whether it will be passed over."""
+        """Whether the callback will be skipped."""
         return self.is_cancelled
 
     def when(self) -> float:
-        """When it is due."""
+        """When the callback is due."""
         return self.at
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Runs callbacks as asyncio does, in time of its own."""
+    """Runs callbacks as asyncio does, on virtual time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self._ready: deque[_Call] = deque()
         self._stopping = False
-        #: What is due later: when, a number that keeps the order, the callback.
+        #: Timers: due time, a number that keeps the order, the callback.
         self._due: list[tuple[float, int, _Call]] = []
         self._numbered = 0
 
@@ -82,7 +82,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        return self.call_soon(callback, *args, context=context)  # to put it in line is one step, whoever does it
+        return self.call_soon(callback, *args, context=context)  # one append, safe from any thread
 
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -102,7 +102,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return call  # type: ignore[return-value]
 
     def _run_once(self) -> None:
-        """Turn after turn until somebody stops it. In one turn runs what is ready, and not what becomes so by that."""
+        """Run turns until the loop is stopped. A turn runs the callbacks that were ready at its start."""
         ready, due = self._ready, self._due
         take = ready.popleft
         while True:
@@ -129,17 +129,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 return
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
+        """Do nothing: a cancelled timer is skipped when it is due."""
 
     def _write_to_self(self) -> None:
-        """Nothing has to be woken up: this loop never sleeps."""
+        """Do nothing: this loop never sleeps."""
 
     def _process_events(self, _event_list: Any) -> None:
-        """There are none."""
+        """Do nothing: there are no I/O events."""
 
 
 class VirtualClock:
-    """The clocks of one machine in a virtual world. `wall` can be set wrong; `boot` starts anywhere."""
+    """The clocks of one machine in a virtual world. `wall` can be set wrong; `boot` starts at any value."""
 
     def __init__(self, loop: VirtualLoop, *, booted: int = 1_000, wrong_by: int = 0) -> None:
         self._loop = loop
@@ -160,6 +160,6 @@ class VirtualClock:
 
 
 def run_virtual(main: Coroutine[Any, Any, T], loop: VirtualLoop | None = None) -> T:
-    """Run to the end on virtual time, like `asyncio.run`."""
+    """Run a coroutine on virtual time, like `asyncio.run`."""
     with asyncio.Runner(loop_factory=(lambda: loop) if loop is not None else VirtualLoop) as runner:
         return runner.run(main)

@@ -1,11 +1,11 @@
-"""A world: machines, a network between them, stores they share, and what happens to them.
+"""A world: machines, a network between them, stores they share, and the faults of a run.
 
     world = World(seed)
-    world.machine("s1", program)          the program is given its process: clock, transport, doors to stores
+    world.machine("s1", program)          the program gets its process: clock, transport, connections to stores
     world.partition("s1", "s2"); await world.crash("s3"); world.restart("s3"); world.heal()
 
-One seed gives one world: the same things happen at the same times, and `digest` says so. A program is production code
-around its ports; it cannot tell where it runs.
+One seed gives one world: the same events at the same times, with the same `digest`. A program is production code around
+its ports and cannot detect the simulation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.sim.world.virtual_loop import VirtualLoop
 
 
 class SimProcess:
-    """What a program in this world has: its name, its clock, and its ways to everybody else."""
+    """What a program in this world gets: its name, its clock, its transport and its stores."""
 
     def __init__(self, world: World, incarnation: Incarnation, transport: SimTransport) -> None:
         self.name = incarnation.name
@@ -39,8 +39,7 @@ class SimProcess:
         self._incarnation = incarnation
 
     def rejoin(self) -> None:
-        """Another process begins in this life of the machine. If the one before closed its ways to others, it has new
-        ones."""
+        """Start another process in this incarnation, with a new transport if the last one was closed."""
         if not self.transport.has_left:
             return
         shown, self.transport = self.transport.certificate, self._world.network.join(self.machine)
@@ -48,13 +47,13 @@ class SimProcess:
         self._incarnation.on_death(self.transport.die)
 
     def store(self, name: str) -> Store:
-        """A door to a store of this world, for this life."""
+        """Connect this incarnation to a store of this world."""
         door = self._world.store(name).door(self._incarnation.machine.name)
         self._incarnation.on_death(door.die)
         return door
 
     def chance(self, *names: str | int) -> Random:
-        """A stream of chance of this program's own, another one in each life."""
+        """Return a random stream of this program, different in each incarnation."""
         return self._world.chance.stream(self.name, *names)
 
 
@@ -62,7 +61,7 @@ Program = Callable[[SimProcess], Coroutine[Any, Any, None]]
 
 
 class World:
-    """Everything there is in one run."""
+    """Machines, network, stores and randomness of one run."""
 
     def __init__(
         self,
@@ -79,27 +78,25 @@ class World:
         self.network = SimNetwork(loop, self.chance.stream("network"), network)
         self.machines: dict[str, SimMachine] = {}
         self.stores: dict[str, SimStore] = {}
-        #: What was done to this world, and when, in milliseconds.
+        #: Faults of this world with their times in milliseconds.
         self.timeline: list[tuple[int, str]] = []
         self._store_weather = stores
         self._failures: list[str] = []
         loop.set_exception_handler(self._note_failure)
 
     def now(self) -> int:
-        """Milliseconds since this world began."""
+        """Return the milliseconds since this world began."""
         return round(self.loop.now * 1000)
 
-    # What is in it
-
     def store(self, name: str) -> SimStore:
-        """The store of this name, which is there from when it is first asked for."""
+        """Return the store of this name; create it at first use."""
         if name not in self.stores:
             stream = self.chance.stream("store", name)
             self.stores[name] = SimStore(SimDisk(name), stream, self._store_weather)
         return self.stores[name]
 
     def machine(self, name: str, program: Program, *, fast_per_million: int = 0, wrong_by: int = 0) -> SimMachine:
-        """A machine that runs this program from now on."""
+        """Add a machine and start its program."""
         assert name not in self.machines, f"there is a machine {name}"
         clock = SimClock(self.loop, fast_per_million=fast_per_million, wrong_by=wrong_by)
 
@@ -112,20 +109,18 @@ class World:
         machine.start()
         return machine
 
-    # What happens to it
-
     async def crash(self, name: str) -> None:
-        """Kill a machine's program: memory is gone, stores are not."""
+        """Kill a machine's program: memory is lost, stores are not."""
         self._note(f"crash {name}")
         await self.machines[name].crash()
 
     def restart(self, name: str) -> None:
-        """Start the program of a machine that crashed."""
+        """Start the program of a crashed machine."""
         self._note(f"restart {name}")
         self.machines[name].start()
 
     def pause(self, name: str) -> None:
-        """Nothing happens on a machine, and nothing reaches it, until `resume`."""
+        """Pause a machine: nothing runs on it or reaches it until `resume`."""
         self._note(f"pause {name}")
         self.machines[name].pause()
         self.network.pause(name)
@@ -133,7 +128,7 @@ class World:
             store.hang(name)
 
     def resume(self, name: str) -> None:
-        """A machine goes on, and finds that time has passed."""
+        """Resume a machine after the time that has passed."""
         self._note(f"resume {name}")
         for store in self.stores.values():
             store.heal(name)
@@ -141,62 +136,62 @@ class World:
         self.machines[name].resume()
 
     def partition(self, a: str, b: str, *, one_way: bool = False) -> None:
-        """Nothing gets from one to the other; one way: only what the first sends is lost."""
+        """Cut the link between two machines; with `one_way`, only from `a` to `b`."""
         self._note(f"partition {a} {b}{' one way' if one_way else ''}")
         self.network.partition(a, b, one_way=one_way)
 
     def isolate(self, name: str) -> None:
-        """Nothing passes between this machine and any other; stores are reached as before."""
+        """Cut a machine off from all others; stores stay reachable."""
         self._note(f"isolate {name}")
         self.network.isolate(name)
 
     def clog(self, a: str, b: str, ms: int) -> None:
-        """What passes between two machines takes so much longer."""
+        """Delay packets between two machines by `ms`."""
         self._note(f"clog {a} {b} by {ms}")
         self.network.clog(a, b, ms)
 
     def age(self, name: str, what: str, ms: int) -> None:
-        """Of what is sent to a machine, that which is called so comes so much later."""
+        """Delay packets to a machine by `ms` if their text contains `what`."""
         self._note(f"age {what} of {name} by {ms}")
         self.network.lag(name, what, ms)
 
     def renew(self, name: str) -> None:
-        """What is sent to a machine comes in time again."""
+        """End the delay of packets to a machine."""
         self._note(f"renew {name}")
         self.network.keep_up(name)
 
     def join(self, a: str, b: str | None = None) -> None:
-        """Partitions, clogs and isolation end: between two machines, or all of one."""
+        """End partitions, clogs and isolation: between two machines, or all of one."""
         self._note(f"join {a} {b or 'everybody'}")
         self.network.heal(a, b)
 
     def cut_store(self, name: str, store: str) -> None:
-        """A machine does not reach a store."""
+        """Cut a machine off from a store."""
         self._note(f"cut {name} from {store}")
         self.store(store).cut(name)
 
     def hang_store(self, name: str, store: str) -> None:
-        """What a machine asks of a store is not answered."""
+        """Leave a machine's calls to a store unanswered."""
         self._note(f"hang {name} at {store}")
         self.store(store).hang(name)
 
     def mend_store(self, name: str, store: str) -> None:
-        """A machine reaches a store again."""
+        """Restore a machine's path to a store."""
         self._note(f"mend {name} to {store}")
         self.store(store).heal(name)
 
     def power_cut(self, store: str) -> None:
-        """A store loses its power and starts anew."""
+        """Cut the power of a store and restart it."""
         self._note(f"power cut of {store}")
         self.store(store).power_cut()
 
     def step_clock(self, name: str, by_ms: int) -> None:
-        """Somebody sets a machine's wall clock."""
+        """Set a machine's wall clock."""
         self._note(f"step clock of {name} by {by_ms}")
         self.machines[name].clock.step(by_ms)
 
     def heal(self) -> None:
-        """Network and stores are whole again, and whoever is paused goes on; whoever crashed is not started."""
+        """Restore the network and the paths to stores, and resume paused machines. Crashed machines stay down."""
         self._note("heal")
         self.network.heal()
         for name in self.machines:
@@ -206,12 +201,12 @@ class World:
                 store.heal(name)
 
     async def end(self) -> None:
-        """Nothing runs any more."""
+        """Crash all machines."""
         for machine in self.machines.values():
             await machine.crash()
 
     def failures(self) -> list[str]:
-        """Programs that ended, handlers and callbacks that raised: what no fault explains."""
+        """Return errors that no fault explains: programs that ended, handlers and callbacks that raised."""
         stores = [one for store in self.stores.values() for one in store.failures]
         return [*self._failures, *self.network.failures, *stores]
 
@@ -222,7 +217,7 @@ class World:
         self.timeline.append((self.now(), what))
 
     def digest(self) -> str:
-        """What tells two runs apart: everything that happened, and what is in every store."""
+        """Return a digest of the timeline, the store heads and the network, to compare two runs."""
         found = hashlib.blake2b(digest_size=16)
         for at, what in self.timeline:
             found.update(f"{at} {what}\n".encode())

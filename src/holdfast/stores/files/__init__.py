@@ -1,4 +1,4 @@
-"""What any engine keeps in folders. It must not import an engine.
+"""Files that any engine may use in its folder. Nothing here imports an engine.
 
 - `folder`          lock, disk reserve, free space, network file systems
 - `snapshot_files`  chunks and manifests as files

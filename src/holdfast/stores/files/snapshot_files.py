@@ -1,19 +1,19 @@
 """Snapshots as files: `snapshots/SEQ/NAME.chunk`, and `snapshots/SEQ/manifest` last.
 
-A chunk is synced when it is put; the manifest gets its name only after the names of all chunks are durable. A folder
-without a manifest is what is left of a snapshot that was never finished.
+A chunk is synced when it is put. The manifest gets its name only after the names of all chunks are durable. A folder
+without a manifest is an unfinished snapshot.
 
-Commits go to the same disk meanwhile. Measured on ext4 on two busy virtual cores, 200 chunks of 0.92 MB beside
-commits of 14 KB without a pause, median, 99th percentile and longest commit in ms:
+Commits use the same disk. Measured on ext4 with two busy virtual cores: 200 chunks of 0.92 MB during commits of 14 KB
+without pause. Median, 99th percentile and longest commit in ms:
 
     no snapshot at all                          0.5   12   23
-    each chunk written whole, then fsync        3.4   16   24   1.1 s for the snapshot
-    in pieces of 256 KiB, fdatasync after each  0.6    8   17   1.5 s    <- what is done here
+    each chunk in one write, then fsync         3.4   16   24   1.1 s for the snapshot
+    in pieces of 256 KiB, fdatasync after each  0.6    8   17   1.5 s    <- implemented here
     the same through O_DIRECT, preallocated     0.7    6    9   0.8 s
     the same with a pause of 2 ms               0.6   10   19   4.5 s
 
-Pieces keep the queue of the disk short, so a commit waits for 256 KiB at most. Direct writes gain too little for their
-buffers and alignment.
+Pieces keep the disk queue short, so a commit waits for at most 256 KiB. Direct writes gain too little for their buffers
+and alignment.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 class SnapshotFiles:
-    """All snapshots of one store. No method may be called from two threads at a time."""
+    """All snapshots of one store. Its methods may not run in two threads at once."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
         self._name = name
-        #: What the files take, kept up to date.
+        #: Total size of the files.
         self.size_bytes = sum(size_of(path) for path in folder.glob("*/*"))
 
     def put_chunk(self, seq: int, name: str, raw: bytes) -> None:
@@ -52,7 +52,7 @@ class SnapshotFiles:
             raise self._cannot(f"writing chunk {name} of snapshot {seq}", error) from error
 
     def get_chunk(self, seq: int, name: str) -> bytes:
-        """A chunk, from the disk as far as the system can be asked to forget its own copy."""
+        """Read a chunk, from the disk if the kernel drops its cached copy."""
         try:
             file = os.open(self._chunk(seq, name), os.O_RDONLY)
             try:
@@ -62,13 +62,13 @@ class SnapshotFiles:
                 os.close(file)
         except FileNotFoundError:
             raise StoreCorrupt(
-                f"{self._name}: chunk {name} of snapshot {seq} is not there\nhint: load the snapshot before it"
+                f"{self._name}: chunk {name} of snapshot {seq} is missing\nhint: load the snapshot before it"
             ) from None
         except OSError as error:
             raise self._cannot(f"reading chunk {name} of snapshot {seq}", error) from error
 
     def put_manifest(self, seq: int, raw: bytes) -> None:
-        """Make the snapshot count."""
+        """Write the manifest, which completes the snapshot."""
         folder = self._folder / str(seq)
         try:
             folder.mkdir(exist_ok=True)
@@ -112,7 +112,7 @@ class SnapshotFiles:
             raise self._cannot(f"dropping snapshot {seq}", error) from error
 
     def _write(self, path: Path, raw: bytes) -> None:
-        """Write and sync a file; what could not be written whole is removed again."""
+        """Write and sync a file. An incomplete file is removed."""
         self.size_bytes -= size_of(path)
         try:
             with open_to_write(path) as file:
@@ -139,8 +139,8 @@ class SnapshotFiles:
 
     def _cannot(self, doing: str, error: OSError) -> StoreError:
         return StoreError(
-            f"{self._name}: {doing}: {error.strerror}\nhint: look at the disk that holds {self._folder}; "
-            "if it is full, drop a snapshot or make room"
+            f"{self._name}: {doing}: {error.strerror}\nhint: check the disk of {self._folder}; "
+            "if it is full, drop a snapshot or free space"
         )
 
 

@@ -1,4 +1,4 @@
-"""Databases of indexes of a log: a SQLite file beside the store, or one in memory.
+"""Databases of indexes of a log: a SQLite file next to the store, or one in memory.
 
 - `index_database`   opens, checks, sets aside and closes the database of any index
 - `decision_rows`    tables of decisions: add, tidy

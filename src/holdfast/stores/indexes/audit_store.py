@@ -1,10 +1,10 @@
-"""Where the audit is kept: an index database beside the store, or one in memory.
+"""The audit store: an index database next to the log, or one in memory.
 
     place      one row: how far the log was read
-    entries    (seq, part, revision, at, actor, command, outcome, tenant, raw)   by batch, then by place in it
+    entries    (seq, part, revision, at, actor, command, outcome, tenant, raw)   by batch, then by index in it
 
-Entries are found newest first by their number, and through an index by actor, by tenant and by time. Everything here
-runs on one thread and raises what SQLite raises.
+Entries are found newest first by number, with indexes by actor, command, outcome, tenant and time. All code here runs
+on one thread and raises SQLite's errors.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from holdfast.stores.indexes.index_database import PAGE_BYTES, IndexSchema, Memo
 
 APPLICATION_ID = 0x484C4441  # "HLDA"
 FORMAT = 1
-#: When there is too much, at least this share of it goes at once.
+#: Above the size limit, at least one part in this many is dropped at once.
 SHED_PARTS = 20
-#: What an entry takes beside what it holds, most of it in indexes: a guess, by which shares are compared.
+#: Estimated bytes of an entry beyond its content, mostly in indexes, to compare actors.
 ENTRY_BYTES = 200
 
 TABLES = f"""
@@ -54,18 +54,18 @@ _COLUMNS = "seq, part, revision, at, actor, command, outcome, tenant, raw"
 
 
 class AuditRows:
-    """One open connection to a database that has the tables."""
+    """One open connection to a database with the tables."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._execute = connection.execute
 
     def position(self) -> IndexPosition:
-        """How far the log was read."""
+        """Return how far the log was read."""
         return IndexPosition(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
 
     def begin(self, position: IndexPosition) -> None:
-        """Drop everything, and begin after this place."""
+        """Drop everything, and start after this position."""
         with self._connection:
             self._execute("DELETE FROM entries")
             self._execute("UPDATE place SET since = 0")
@@ -76,7 +76,7 @@ class AuditRows:
         self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
 
     def add(self, batches: Sequence[StoredBatch], reader: EntryReader, position: IndexPosition) -> int:
-        """Keep what these batches say, and how far that is. What is behind that already changes nothing."""
+        """Store the entries of these batches, and the position. Earlier batches change nothing."""
         known = self.position()
         if known.log_id == position.log_id and position.seq < known.seq:
             return 0
@@ -87,10 +87,10 @@ class AuditRows:
             self._move(position)
         return len(rows)
 
-    # Finding
+    # Search
 
     def find(self, query: AuditIndexQuery) -> AuditPage:
-        """The newest that were asked for, and whether there are more."""
+        """Return the newest matching entries, and whether there are more."""
         found = self._of_tenant(query) if query.tenant is not None else self._newest(query, "", ())
         items = tuple(AuditEntry(*row) for row in found)
         more = len(items) > query.limit
@@ -98,7 +98,7 @@ class AuditRows:
         return AuditPage(items[: query.limit], None if last is None else (last.seq, last.part))
 
     def _of_tenant(self, query: AuditIndexQuery) -> list[tuple[Any, ...]]:
-        """What is about a tenant, and what is about nobody and was done by its own: each found by an index."""
+        """Return entries about a tenant, and those about none by its own principals. Each has an index."""
         about = self._newest(query, " AND tenant = ?", (query.tenant,))
         own = " AND tenant = '' AND actor IN (SELECT value FROM json_each(?))"
         by = self._newest(query, own, (json.dumps(query.actors),))
@@ -115,11 +115,12 @@ class AuditRows:
         query = f"SELECT {_COLUMNS} FROM entries WHERE 1{terms}{more} ORDER BY seq DESC, part DESC LIMIT ?"
         return self._execute(query, (*bound, *values, asked.limit + 1)).fetchall()
 
-    # Letting go
+    # Retention
 
     def tidy(self, before: Instant, size_bytes: int) -> int:
-        """Drop what is older; while all takes more room, the oldest of whoever takes the most of it. So nobody who is
-        denied or does much, a stranger for one, makes what others did be forgotten. How much it takes then."""
+        """Drop older entries; above the size limit, the oldest of the actors with most data. So no actor, such as a
+        stranger with many denials, displaces the entries of others. Return the new size.
+        """
         with self._connection:
             self._execute("DELETE FROM entries WHERE at < ?", (before,))
             if self._connection.changes():
@@ -130,9 +131,9 @@ class AuditRows:
         return self.size_bytes()
 
     def _shed(self) -> bool:
-        """Drop the oldest of those who take the most room, down to what the next one takes; False when nothing is left.
+        """Drop the oldest entries of the actors with most data, down to a common level. False if there are none.
 
-        What an entry holds is not read for it: SQLite knows how long it is.
+        The content of entries is not read: SQLite stores its length.
         """
         by_actor = f"SELECT actor, count(*), sum(length(raw) + {ENTRY_BYTES}) AS size FROM entries GROUP BY actor"
         shares: list[tuple[Any, ...]] = self._execute(f"{by_actor} ORDER BY size DESC, actor").fetchall()
@@ -150,15 +151,15 @@ class AuditRows:
                 self._execute("UPDATE place SET since = max(since, ?)", (at,))
 
     def size_bytes(self) -> int:
-        """What the rows take."""
+        """Return the size of the rows."""
         pages, free = (int(self._execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count"))
         return (pages - free) * PAGE_BYTES
 
 
 def _level(sizes: Sequence[int]) -> int:
-    """How much each may keep, the largest first, so that together they let go of their part."""
+    """Return the size that each actor may keep, so that 1 in `SHED_PARTS` is dropped. Sizes are in descending order."""
     left = sum(sizes) * (SHED_PARTS - 1) // SHED_PARTS
-    for place in range(len(sizes), 0, -1):  # the smallest keep all, as long as that is no more than an even share
+    for place in range(len(sizes), 0, -1):  # the smallest keep all, up to an even share
         if sizes[place - 1] > left // place:
             return left // place
         left -= sizes[place - 1]
@@ -169,7 +170,7 @@ SCHEMA = IndexSchema("audit", APPLICATION_ID, FORMAT, TABLES, AuditRows)
 
 
 class MemoryAuditStore(MemoryIndex):
-    """For stores in memory, tests and simulations."""
+    """The audit in memory, for memory stores, tests and simulations."""
 
     def __init__(self) -> None:
         super().__init__(SCHEMA)
@@ -182,7 +183,7 @@ class MemoryAuditStore(MemoryIndex):
 
 
 class SqliteAuditStore(SqliteIndex, MemoryAuditStore):
-    """For a store in a folder."""
+    """The audit of a store in a folder."""
 
     def __init__(self, path: Path) -> None:
         SqliteIndex.__init__(self, SCHEMA, path)

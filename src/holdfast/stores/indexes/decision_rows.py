@@ -1,13 +1,13 @@
-"""The database of kept decisions: rows that are found by number, time, tenant, workload and node.
+"""The database of stored decisions: rows that are found by number, time, tenant, workload and node.
 
     place        one row: how far the log was read
     decisions    (number, at, tenant, outcome, requests, placed)   slim: filters run over these
-    found        (number, raw)                                     what a decision was based on, encoded
-    parts        (id, number, workload, low, high, ...)            one row for each request; ordinals and nodes packed
-    assignments, nodes                                             names, with when they were last mentioned
+    found        (number, raw)                                     the evidence of a decision, encoded
+    parts        (id, number, workload, low, high, ...)            one row per request; ordinals and nodes packed
+    assignments, nodes                                             names, with the time of the last mention
 
-A slot is found by its workload and by `low` and `high`, between which its ordinal lies; a node by a search through the
-packed nodes. Everything here runs on one thread and raises what SQLite raises.
+A slot is found by its workload, and by `low` and `high`, which enclose its ordinal. A node is found by a search through
+the packed nodes. All code here runs on one thread and raises SQLite's errors.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from holdfast.stores.indexes.index_database import PAGE_BYTES
 
 APPLICATION_ID = 0x484C4444  # "HLDD"
 FORMAT = 1
-#: A name that was mentioned is not marked again for so long.
+#: A name's last mention is updated at most once in this time.
 DAY_MS = 86_400_000
-#: When there is too much, at least this share of it goes at once.
+#: Above the size limit, at least one part in this many is dropped at once.
 SHED_PARTS = 20
-#: Between which no ordinal lies.
+#: A range without ordinals.
 NO_ORDINALS = (0, -1)
 
 TABLES = f"""
@@ -67,18 +67,18 @@ _ALL = ("decisions", "found", "parts", "assignments", "nodes")
 
 
 class DecisionRows:
-    """One open connection to a database that has the tables."""
+    """One open connection to a database with the tables."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._execute = connection.execute
 
     def position(self) -> IndexPosition:
-        """How far the log was read."""
+        """Return how far the log was read."""
         return IndexPosition(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
 
     def begin(self, position: IndexPosition) -> None:
-        """Drop everything, and begin after this place."""
+        """Drop everything, and start after this position."""
         with self._connection:
             for table in _ALL:
                 self._execute(f"DELETE FROM {table}")
@@ -92,7 +92,7 @@ class DecisionRows:
     # Writing
 
     def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
-        """Keep what was read, and how far. What is behind that already changes nothing."""
+        """Store decisions, and the position. Earlier decisions change nothing."""
         known = self.position()
         if known.log_id == position.log_id and position.seq < known.seq:
             return
@@ -123,17 +123,17 @@ class DecisionRows:
         self._connection.executemany(f"INSERT INTO nodes VALUES (?, ?, ?) {again}", nodes)
 
     def _tenant(self, parts: tuple[DecisionPart, ...]) -> str:
-        """Whose requests they are, where only what was kept before still knows it."""
+        """Return the tenant of the requests by stored names, which may outlive the state's."""
         for part in parts:
             known = self._execute("SELECT tenant FROM assignments WHERE uid = ?", (part.assignment,)).get
             if known:
                 return str(known)
         return ""
 
-    # Letting go
+    # Retention
 
     def tidy(self, before: Instant, size_bytes: int) -> int:
-        """Drop what is older, and the oldest while all takes more room; how much it takes then."""
+        """Drop older decisions; above the size limit, the oldest. Return the new size."""
         older = "SELECT number FROM decisions WHERE at < ? ORDER BY at DESC, number DESC LIMIT 1"
         last = self._execute(older, (before,)).get
         if last is not None:
@@ -147,7 +147,7 @@ class DecisionRows:
         return self.size_bytes()
 
     def _shed(self) -> bool:
-        """Drop the oldest part of all decisions, and names that no other has; False when there is none."""
+        """Drop the oldest decisions, 1 in `SHED_PARTS`, and names no longer used. False if there are none."""
         count = int(self._execute("SELECT count(*) FROM decisions").get)
         if not count:
             return False
@@ -159,14 +159,14 @@ class DecisionRows:
         return True
 
     def _drop(self, last: Revision, before: Instant) -> None:
-        """Drop decisions up to a number. From then on nothing is missing."""
+        """Drop decisions up to a number, and record the time from which on none is missing."""
         with self._connection:
             for table in ("decisions", "found", "parts"):
                 self._execute(f"DELETE FROM {table} WHERE number <= ?", (last,))
             self._execute("UPDATE place SET since = max(since, ?)", (before,))
 
     def size_bytes(self) -> int:
-        """What the rows take."""
+        """Return the size of the rows."""
         pages, free = (int(self._execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count"))
         return (pages - free) * PAGE_BYTES
 

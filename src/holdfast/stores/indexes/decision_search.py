@@ -1,8 +1,8 @@
-"""Looking for kept decisions: first their numbers, newest first, then what is told of each.
+"""Search for stored decisions: first their numbers, newest first, then the content of each.
 
-workload   by its uids, youngest first; a slot only where its ordinal can be
-node       by a search through packed nodes, step by step; a page ends after so many steps and goes on later
-otherwise  by number, over slim rows
+    workload   by its uids, newest first; a slot only in ranges that enclose its ordinal
+    node       in packed nodes, in steps; a page ends after a limit and continues later
+    otherwise  by number, over slim rows
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from holdfast.host.ports.decision_store import (
 )
 from holdfast.host.ports.index_store import IndexPosition
 
-#: So many parts are searched for a node in one step, and so many bytes, or parts, for one page.
+#: Parts searched for a node in one step; and limits of a page, in bytes and parts.
 STEP = 500
 SEARCHED_BYTES, SEARCHED_MAX = 32 << 20, 200_000
-#: Of so many workloads, or nodes, of one name decisions are looked for: the youngest.
+#: Workloads or nodes of one name that are searched, newest first.
 NAMESAKES_MAX = 32
-#: After every number that there is.
+#: Higher than every number.
 LAST = (1 << 63) - 1
 
 _decided = msgspec.msgpack.Decoder(StoredDecision)
 
-#: The number of a decision, and whether it was asked for; otherwise it is where the search stopped.
+#: The number of a decision, and whether it matches. If not, the search stopped there.
 Number = tuple[Revision, bool]
 
 
 class DecisionSearch:
-    """One question to a database of decisions."""
+    """One query to a database of decisions."""
 
     def __init__(self, connection: apsw.Connection, query: DecisionQuery, position: IndexPosition) -> None:
         self._execute = connection.execute
@@ -58,13 +58,13 @@ class DecisionSearch:
         self._workloads = self._uids(query.workload, f"{by_name}{mine}{order}", own)
 
     def _uids(self, named: str, query: str, more: tuple[Any, ...]) -> list[Revision]:
-        """Everything that has this name, or else this uid."""
+        """Return the uids with this name; if none, the uid that it is."""
         found = [int(uid) for (uid,) in self._execute(query, (named, NAMESAKES_MAX, *more))] if named else []
         uid = parse_revision(named)
         return found if found or uid is None else [uid]
 
     def page(self) -> DecisionPage:
-        """The newest that were asked for."""
+        """Return the newest matching decisions."""
         chosen: list[Revision] = []
         going_on = 0
         for number, is_wanted in self._numbers():
@@ -88,7 +88,7 @@ class DecisionSearch:
         return self._on_nodes(low, high) if asked.node else self._all(low, high)
 
     def _range(self) -> tuple[Revision, Revision]:
-        """Between which numbers; what was earlier has a lower one."""
+        """Return the range of numbers. Earlier decisions have lower numbers."""
         asked = self._asked
         low, high = 0, asked.before - 1 if asked.before else LAST
         if asked.since:
@@ -102,7 +102,7 @@ class DecisionSearch:
         return otherwise if found is None else int(found)
 
     def _filters(self) -> tuple[str, list[Any]]:
-        """What the slim row of a decision has to say."""
+        """Return the conditions on the slim row of a decision."""
         asked = self._asked
         said = (("tenant", asked.tenant), ("outcome", asked.outcome.value if asked.outcome else ""))
         named = [(name, value) for name, value in said if value]
@@ -131,7 +131,7 @@ class DecisionSearch:
                 yield number, True
 
     def _has(self, ordinals: bytes, nodes: bytes) -> bool:
-        """Whether a part holds the slot and the node that were asked for."""
+        """Whether a part contains the requested slot and node."""
         ordinal, wanted = self._asked.ordinal, self._nodes
         if ordinal is None and not wanted:
             return True
@@ -162,14 +162,14 @@ class DecisionSearch:
             newest, left = begin - 1, left - int(size or 0)
         if newest >= oldest:
             here = int(self._execute("SELECT number FROM parts WHERE id > ? ORDER BY id LIMIT 1", (newest,)).get)
-            # Other parts of the same decision may be further back: it is searched again, unless it was told.
+            # Other parts of this decision may be further back: search it again, unless it was returned.
             yield (here if here == last else here + 1), False
 
     def _part(self, where: str, number: Revision) -> int | None:
         found = self._execute(f"SELECT id FROM parts WHERE {where} LIMIT 1", (number,)).get
         return None if found is None else int(found)
 
-    # What is told
+    # Content
 
     def _told(self, number: Revision) -> DecisionRecord:
         query = (
@@ -191,7 +191,7 @@ class DecisionSearch:
         return DecisionRecord(decided, tuple(parts), tuple(placements), requests, placed)
 
     def _parts(self, number: Revision) -> Iterator[tuple[Any, ...]]:
-        """The parts that the question is about; where it is about a node, those that have it."""
+        """Return the matching parts; for a node, those that contain it."""
         mine = self._workloads
         one_of = f" AND workload IN ({', '.join('?' * len(mine))})" if mine else ""
         query = (

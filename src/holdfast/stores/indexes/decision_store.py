@@ -1,4 +1,4 @@
-"""Where decisions are kept: an index database beside the store, or one in memory."""
+"""The decision store: an index database next to the log, or one in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMA = IndexSchema("decisions", APPLICATION_ID, FORMAT, TABLES, DecisionRows)
 
 
 class MemoryDecisionStore(MemoryIndex):
-    """For stores in memory, tests and simulations."""
+    """Decisions in memory, for memory stores, tests and simulations."""
 
     def __init__(self) -> None:
         super().__init__(SCHEMA)
@@ -27,7 +27,7 @@ class MemoryDecisionStore(MemoryIndex):
 
 
 class SqliteDecisionStore(SqliteIndex, MemoryDecisionStore):
-    """For a store in a folder."""
+    """Decisions of a store in a folder."""
 
     def __init__(self, path: Path) -> None:
         SqliteIndex.__init__(self, SCHEMA, path)

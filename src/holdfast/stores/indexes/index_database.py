@@ -1,9 +1,9 @@
-"""The database of an index of a log: one of its own beside the store, or one in memory.
+"""The database of an index of a log: a separate file next to the store, or one in memory.
 
     event loop --> one thread --> decisions.db, audit.db
 
-It is derived from the log, so it is not worth what a log is: a commit is not synced before it is answered, only before
-anybody relies on it (`settle`). A file that is not a sound database of ours is put aside and begun anew.
+It is derived from the log, so a commit is not synced before the answer, only before the log is trimmed (`settle`). A
+file that is not a sound database of this index is set aside, and a new one is created.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class IndexRows(Protocol):
     """The rows of one open database."""
 
     def position(self) -> IndexPosition:
-        """How far the log was read."""
+        """Return how far the log was read."""
 
     def begin(self, position: IndexPosition) -> None:
-        """Drop everything, and begin after this place."""
+        """Drop everything, and start after this position."""
 
     def tidy(self, before: Instant, size_bytes: int) -> int:
-        """Drop what is older, and the oldest while all takes more room; how much it takes then."""
+        """Drop older rows, and above the size limit the oldest. Return the new size."""
 
 
 class IndexSchema(NamedTuple):
-    """What a database is: its name in messages, how its file is marked, its tables, and its rows."""
+    """Name in messages, file marks, tables and rows of a database."""
 
     name: str
     application_id: int
@@ -50,7 +50,7 @@ class IndexSchema(NamedTuple):
     rows: Callable[[apsw.Connection], IndexRows]
 
 
-#: The write-ahead log is copied into the database from so many pages on.
+#: Pages of the write-ahead log from which on it is copied into the database.
 CHECKPOINT_PAGES = 1_000
 
 
@@ -59,7 +59,7 @@ class UnsoundIndex(Exception):
 
 
 class _Opened:
-    """The database, opened when it is needed, and again after any error."""
+    """The database, opened on use, and reopened after any error."""
 
     def __init__(self, schema: IndexSchema, path: Path | None) -> None:
         self.name = f"{schema.name}:{path}" if path is not None else f"{schema.name} in memory"
@@ -69,7 +69,7 @@ class _Opened:
         self._connection: apsw.Connection | None = None
 
     def attempt(self, work: Callable[[apsw.Connection], T], doing: str) -> T:
-        """Do it on a sound connection. What SQLite or the system raises becomes a `StoreError`."""
+        """Run `work` on a working connection. Errors of SQLite or the system become `StoreError`."""
         try:
             return work(self._ready())
         except (apsw.Error, OSError) as error:
@@ -77,11 +77,11 @@ class _Opened:
             if isinstance(error, apsw.CorruptError | apsw.NotADBError):
                 self._put_aside(error)
             raise StoreError(
-                f"{self.name}: {doing}: {error}\nhint: look at the disk; it is opened again with the next call"
+                f"{self.name}: {doing}: {error}\nhint: check the disk; the next call opens it again"
             ) from error
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(apsw.Error):
@@ -115,7 +115,7 @@ class _Opened:
         return connection
 
     def _put_aside(self, error: Exception) -> None:
-        """Keep what is there, for whoever wants to look, and make room for a new one."""
+        """Rename the file for later inspection, to make room for a new one."""
         if self._path is None:
             return
         self._logger.warning("put-aside", file=self._path, why=repr(error))
@@ -126,7 +126,7 @@ class _Opened:
 
 
 class MemoryIndex:
-    """For stores in memory, tests and simulations: no thread, nothing left when the object is gone."""
+    """An index in memory, for memory stores, tests and simulations: no thread."""
 
     def __init__(self, schema: IndexSchema) -> None:
         self._opened = _Opened(schema, None)
@@ -150,7 +150,7 @@ class MemoryIndex:
         return await self._do(lambda one: self._schema.rows(one).tidy(before, size_bytes), "tidying")
 
     async def close(self) -> None:
-        """Nothing ends: the next life of its server finds what was written."""
+        """Nothing to do: the next server on this object finds the rows."""
 
     def _settled(self, connection: apsw.Connection) -> int:
         seq = self._schema.rows(connection).position().seq
@@ -159,10 +159,10 @@ class MemoryIndex:
 
 
 class SqliteIndex(MemoryIndex):
-    """For a store in a folder: one file there, and a thread of its own."""
+    """An index of a store in a folder: one file there, and a thread of its own."""
 
     def __init__(self, schema: IndexSchema, path: Path) -> None:
-        MemoryIndex.__init__(self, schema)  # not the next in line: what mixes this in has an `__init__` of its own
+        MemoryIndex.__init__(self, schema)  # not `super()`: classes that mix this in have an `__init__` of their own
         self._opened = _Opened(schema, path)
         self._worker = WorkerThread(f"{schema.name} {path}")
 

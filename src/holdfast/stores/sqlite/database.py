@@ -1,13 +1,13 @@
-"""The database of an embedded store: one head cell, one row for each batch, in SQLite's write-ahead log.
+"""The database of an embedded store: one head row and one row per batch, in SQLite with a write-ahead log.
 
     head     (log_id, seq, digest, floor, openings)  one row
-    batches  (seq, digest, raw)                      rows up to the floor are dead and are removed bit by bit
+    batches  (seq, digest, raw)                      rows up to the floor are dead and are removed in steps
 
-Pages of 8 KiB: for batches of 14 KB commits took 4 % longer than with 4 KiB, for batches of 200 KB 10 % less. The
-write-ahead log is overwritten in place once its frames are in the database, so most commits change no metadata of the
-file system and cost less than an appending write with fdatasync. Nothing is checkpointed inside a commit.
+Pages are 8 KiB: compared with 4 KiB, commits of 14 KB took 4 % longer, those of 200 KB 10 % less. The write-ahead log
+is overwritten in place once its frames are in the database, so most commits change no file system metadata and cost
+less than an appending write with fdatasync. No commit contains a checkpoint.
 
-Everything here runs on one thread, raises what SQLite raises, and leaves it to `writer` what to make of that.
+All code here runs on one thread and raises SQLite's errors for `log_writer`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from holdfast.host.runtime.files import sync_folder
 APPLICATION_ID = 0x484C4446  # "HLDF"
 FORMAT = 1
 PAGE_BYTES = 8192
-#: A write-ahead log that grew beyond this, in a transaction of many pages, is cut when it is next overwritten.
+#: A write-ahead log that a large transaction grew beyond this is truncated when next overwritten.
 WAL_BYTES_MAX = 8 << 20
-#: One step of removing dead rows: at most this many, of about this many bytes.
+#: Limits of one step of removing dead rows: rows, and approximate bytes.
 SWEEP_ROWS, SWEEP_BYTES = 64, 1 << 20
 
-#: What a person can do about a store that is not what was written.
-WAY_OUT = "hint: keep a copy of the folder, then restore a backup or let this server start from another's snapshot"
+#: The hint for an operator whose store is damaged.
+WAY_OUT = "hint: keep a copy of the folder, then restore a backup or start this server from another server's snapshot"
 
 _PRAGMAS = ("locking_mode=EXCLUSIVE", "synchronous=FULL", "wal_autocheckpoint=0", f"journal_size_limit={WAL_BYTES_MAX}")
 _TABLES = f"""
@@ -49,7 +49,7 @@ _TABLES = f"""
 
 
 def create(path: Path, vfs: str | None = None) -> None:
-    """Make an empty database under another name, then give it its own: a file of that name is always whole."""
+    """Create an empty database under a temporary name and rename it: a file of that name is always complete."""
     new = path.with_name(path.name + ".new")
     for leftover in (new, Path(f"{new}-wal")):
         leftover.unlink(missing_ok=True)
@@ -65,14 +65,14 @@ def create(path: Path, vfs: str | None = None) -> None:
 
 
 class LogDatabase:
-    """One open connection. Opening it makes everything in it durable, whatever happened to the last one."""
+    """One open connection. Opening it makes its content durable, whatever happened to the last one."""
 
     def __init__(self, path: Path, name: str, vfs: str | None = None) -> None:
         self.path = path
         self.name = name
-        #: Pages in the write-ahead log, going by the last commit.
+        #: Pages in the write-ahead log at the last commit.
         self.wal_pages = 0
-        #: The trim floor, going by the last look.
+        #: The trim floor when it was last read.
         self.floor = 0
         self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
         try:
@@ -82,36 +82,36 @@ class LogDatabase:
             raise
 
     def _set_up(self) -> None:
-        # Closing after an error must change nothing: the next one to open goes by what is in the files.
+        # Closing after an error must not write: the next connection relies on the files.
         self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         for pragma in _PRAGMAS:
             self._pragma(pragma)
         self._recognise()
         self._pragma("journal_mode=WAL")
         self._connection.set_wal_hook(self._committed)
-        # After a failed fsync the page cache may hold what the disk does not, and say it is clean. What is found in the
-        # write-ahead log is copied into the database file and synced there before anybody is told of it. That the log
-        # was emptied must be durable too: an older part of it, found after a power cut, would be put over the database.
-        # A commit gives the log a new beginning, and syncs it. (It must change a value, or SQLite writes nothing.)
+        # After a failed fsync the page cache may hold data that the disk lacks, and report it as clean. So the
+        # write-ahead log is copied into the database file and synced before any answer. Its truncation must be durable,
+        # too: after a power cut, an older part of it would overwrite the database. A commit starts a new log and syncs
+        # it. (It must change a value, or SQLite writes nothing.)
         self.checkpoint(truncate=True)
         self._connection.execute("UPDATE head SET openings = openings + 1")
         self._verify()
 
     def close(self) -> None:
-        """Let go of the files, and change nothing in them."""
+        """Close the files without writing."""
         self._connection.close(True)
 
     def head(self) -> Head:
-        """The head as it is in the database."""
+        """Read the head from the database."""
         row = self._connection.execute("SELECT log_id, seq, digest, floor FROM head").fetchone()
         if row is None:
-            raise StoreCorrupt(f"{self.name}: there is no head\n{WAY_OUT}")
+            raise StoreCorrupt(f"{self.name}: the head is missing\n{WAY_OUT}")
         head = Head(*row)
         self.floor = head.floor
         return head
 
     def append(self, after: Head, batch: StoredBatch) -> bool:
-        """Move the head and write the batch, in one transaction; False, and nothing written, if the head is another."""
+        """Move the head and write the batch in one transaction. If the head is not `after`, write nothing: False."""
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         execute(
@@ -126,7 +126,7 @@ class LogDatabase:
         return True
 
     def trim(self, log_id: str, floor: int) -> bool:
-        """Raise the floor; False if that is not for this log, or backwards, or past the head."""
+        """Raise the floor. False if it is of another log, lower than now, or past the head."""
         self._connection.execute(
             "UPDATE head SET floor = ?1 WHERE log_id = ?2 AND floor <= ?1 AND seq >= ?1", (floor, log_id)
         )
@@ -135,7 +135,7 @@ class LogDatabase:
         return moved
 
     def sweep(self) -> bool:
-        """Remove some rows behind the floor; False if none was left."""
+        """Remove one step of dead rows. False if none was left."""
         execute = self._connection.execute
         dead = "SELECT seq, length(raw) FROM batches WHERE seq <= ? ORDER BY seq LIMIT ?"
         rows: list[tuple[Any, ...]] = execute(dead, (self.floor, SWEEP_ROWS)).fetchall()
@@ -147,28 +147,28 @@ class LogDatabase:
         return True
 
     def shrink(self, pages: int) -> bool:
-        """Give some free pages back to the file system; False if none was left."""
+        """Give some free pages back to the file system. False if none was left."""
         if not self._pragma("freelist_count"):
             return False
         self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
         return True
 
     def size_bytes(self) -> int:
-        """The size of the database once everything is copied into it."""
+        """Return the size of the database after a full checkpoint."""
         return self._pragma("page_count") * PAGE_BYTES
 
     def limit(self, size_bytes: int) -> None:
-        """Let the database grow to this size and no further."""
+        """Limit the size of the database."""
         self._pragma(f"max_page_count={max(1, size_bytes // PAGE_BYTES)}")
 
     def checkpoint(self, *, truncate: bool = False) -> None:
-        """Copy what is in the write-ahead log into the database, durably; on `truncate` empty the log."""
+        """Copy the write-ahead log into the database durably; with `truncate`, empty the log."""
         mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE
         self._connection.wal_checkpoint(mode=mode)
         self.wal_pages = 0
 
     def read(self, first: int, size_bytes: int) -> list[StoredBatch]:
-        """Batches from `first` on, without a gap."""
+        """Return batches from `first` on, without a gap."""
         head = self.head()
         if first <= head.floor:
             raise LogTrimmed(trimmed_message(self.name, first, head.floor))
@@ -188,9 +188,9 @@ class LogDatabase:
         return found
 
     def _recognise(self) -> None:
-        """Refuse a file that somebody else made, or a later version of us."""
+        """Reject a file of another program or of a later version."""
         if not self._pragma("page_count"):
-            raise StoreCorrupt(f"{self.name}: {self.path.name} is empty, although it was made whole\n{WAY_OUT}")
+            raise StoreCorrupt(f"{self.name}: {self.path.name} is empty: its content is lost\n{WAY_OUT}")
         if self._pragma("application_id") != APPLICATION_ID:
             raise StoreError(f"{self.name}: {self.path.name} is not a Holdfast log\nhint: name another folder")
         version = self._pragma("user_version")
@@ -201,12 +201,12 @@ class LogDatabase:
             )
 
     def _verify(self) -> None:
-        """The head and the last batch must be the same."""
+        """Check that head and last batch agree."""
         head = self.head()
         last = self._connection.execute("SELECT seq, digest FROM batches ORDER BY seq DESC LIMIT 1").fetchone()
         seq, digest = last or (0, b"")
         if seq <= head.floor and head.seq == head.floor:
-            return  # everything is trimmed: what there is behind the floor is waiting to be removed
+            return  # all batches are trimmed; the rows wait to be removed
         if (seq, digest) != (head.seq, head.digest):
             raise StoreCorrupt(
                 f"{self.name}: the head is batch {head.seq} with digest {head.digest.hex()[:16]}, "

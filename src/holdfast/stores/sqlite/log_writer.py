@@ -1,11 +1,10 @@
-"""What the one thread that owns the database does, and what it makes of errors.
+"""The jobs of the one thread that owns the database, and the outcomes of its errors.
 
-An append that meets an error is `WriteUnknown`. Its repeat opens the files again first (`reopening`), and finds either
-that its own digest is in the head or that it can be written (RULES 2). Only for a full disk is the opening done at
-once: with the write-ahead log emptied, what is not in the head cannot appear later, and the answer can be a plain
-`WriteFull`.
+An append with an error is `WriteUnknown`. Its retry first reopens the files (`reopening`), then finds its own digest in
+the head or can write the batch (RULES 2). Only on a full disk are they reopened at once: with the write-ahead log
+emptied, a batch that is not in the head cannot appear later, so the answer can be `WriteFull`.
 
-Between jobs the thread does housekeeping in small pieces: checkpoints, and removing rows behind the floor.
+Between jobs the thread does housekeeping in small pieces: checkpoints, and removal of dead rows.
 """
 
 from __future__ import annotations
@@ -26,35 +25,35 @@ from holdfast.host.ports.store import (
 from holdfast.stores.sqlite.database import PAGE_BYTES, LogDatabase
 from holdfast.stores.sqlite.reopening import ReopeningDatabase, is_full
 
-#: The write-ahead log is copied into the database from this size on when nobody waits, and from the second size on
-#: even if somebody does: 1 MiB took 1 to 6 ms, 4 MiB 3 to 18 ms.
+#: Sizes of the write-ahead log that start a checkpoint: the first if no job waits, the second always. 1 MiB took 1 to 6
+#: ms, 4 MiB 3 to 18 ms.
 CHECKPOINT_BYTES, CHECKPOINT_BYTES_MAX = 1 << 20, 4 << 20
-#: Room for the pages that SQLite writes beside a batch.
+#: Space for the pages that SQLite writes in addition to a batch.
 SPARE_BYTES = 64 << 10
-#: Pages given back to the file system in one step.
+#: Pages returned to the file system in one step.
 SHRINK_PAGES = 64
 
 
 class LogWriter:
-    """The log, as its one thread sees it. No method may be called from another."""
+    """The log, used by its one thread only."""
 
     def __init__(self, files: ReopeningDatabase) -> None:
         self.name = files.name
         self._files = files
         self._touch = 0
-        #: There may be rows behind the floor, of a trim or of one before the process started.
+        #: There may be dead rows, also from before the process started.
         self._dead_rows = True
 
     def head(self) -> Head:
-        """The head, from the database."""
+        """Return the head, from the database."""
         return replace(self._files.attempt(LogDatabase.head, "reading the head"), touch=self._touch)
 
     def read(self, first: int, size_bytes: int) -> list[StoredBatch]:
-        """Batches from `first` on."""
+        """Return batches from `first` on."""
         return self._files.attempt(lambda database: database.read(first, size_bytes), f"reading from batch {first}")
 
     def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
-        """Write a batch after the head it names."""
+        """Append a batch to the head that it names."""
         try:
             database = self._files.ready()
             if not self._has_room(database, len(batch.raw)):
@@ -70,18 +69,18 @@ class LogWriter:
             return WriteUnknown(f"{self.name}: appending batch {batch.seq}: {error}")
 
     def _has_room(self, database: LogDatabase, size_bytes: int) -> bool:
-        """Whether a batch fits twice, in the write-ahead log and in the database, beside what is to be copied there.
+        """Whether a batch fits twice, in write-ahead log and database, next to the next checkpoint.
 
-        With the reserve left alone: that is for trimming, which may have to copy it all first.
+        The reserve is not counted: trimming needs it, and may have to run that checkpoint first.
         """
         return self._files.has_room(database.wal_pages * PAGE_BYTES + 2 * size_bytes + SPARE_BYTES)
 
     def _refuse(self, after: Head, head: Head) -> WriteOutcome:
-        """A batch that landed when nobody could tell is not refused for want of room."""
+        """Return `WriteFull`; or `WriteConflict` if the head moved, since the batch itself may have committed."""
         if not head.same_place(after):
             return WriteConflict(replace(head, touch=self._touch))
         return WriteFull(
-            f"{self.name}: the disk is full but for the reserve of {self._files.ballast.size_bytes:,} bytes"
+            f"{self.name}: the disk is full except for the reserve of {self._files.ballast.size_bytes:,} bytes"
         )
 
     def _settle_full(self, after: Head, batch: StoredBatch, error: Exception) -> WriteOutcome:
@@ -96,9 +95,9 @@ class LogWriter:
         return WriteConflict(head)
 
     def touch(self, at: Head) -> WriteOutcome:
-        """A sign of life is worth a look at the head: no second server can have this store open, and none reads it.
+        """Check the head and count the touch: no second server can have this store open, and none reads it.
 
-        So the count is kept in memory, for those in this process who wait for it, and starts again with the process.
+        So the count is in memory, for waiters in this process, and starts at 0 with it.
         """
         try:
             head = self.head()
@@ -110,7 +109,7 @@ class LogWriter:
         return WriteOk(replace(head, touch=self._touch))
 
     def trim(self, log_id: str, floor: int) -> WriteOutcome:
-        """Raise the floor. The rows behind it are removed between jobs."""
+        """Raise the floor. The dead rows are removed between jobs."""
         full = ""
         try:
             self._files.attempt_with_reserve(lambda database: database.trim(log_id, floor), f"trimming to {floor}")
@@ -119,7 +118,7 @@ class LogWriter:
                 return WriteUnknown(str(error))
             full = str(error)
         try:
-            head = self.head()  # after an error: from files that were opened again
+            head = self.head()  # after an error: from reopened files
         except StoreError as error:
             return WriteUnknown(str(error))
         if head.log_id == log_id and head.floor == floor:
@@ -128,8 +127,8 @@ class LogWriter:
         return WriteFull(full) if full else WriteConflict(head)
 
     def reclaim_step(self) -> bool:
-        """A small piece of making the files smaller; False when they are as small as they get."""
-        return self._files.attempt_with_reserve(self._reclaim_step, "reclaiming room")
+        """Shrink the files by one small step. False when nothing is left to do."""
+        return self._files.attempt_with_reserve(self._reclaim_step, "reclaiming space")
 
     def _reclaim_step(self, database: LogDatabase) -> bool:
         if database.wal_pages * PAGE_BYTES >= CHECKPOINT_BYTES:
@@ -142,11 +141,11 @@ class LogWriter:
         return False
 
     def size_bytes(self) -> int:
-        """What the log takes, with what is still in the write-ahead log."""
-        return self._files.attempt(LogDatabase.size_bytes, "asking for its size")
+        """Return the size of the log, including its write-ahead log."""
+        return self._files.attempt(LogDatabase.size_bytes, "reading its size")
 
     def keep_house(self, somebody_waits: bool) -> bool:
-        """One small piece of housekeeping; whether there is more. Called between jobs; never raises."""
+        """Do one small piece of housekeeping between jobs. Return whether there is more. Never raises."""
         database = self._files.database
         if database is None:
             return False

@@ -1,12 +1,13 @@
-"""A database that is opened again after any error, before anything else is said about it.
+"""A database that is reopened after any error, before any other answer.
 
                 error
     ready ----------------> broken: the connection is closed
-      ^                        |  the next call, before it does anything:
-      +--- made durable, ------+  open again
+      ^                        |  the next call, before its own work:
+      +--- made durable, ------+  reopen
            head verified
 
-After an error nothing in memory is believed (RULES 21). On a full disk the reserve pays for what makes room (RULES 20).
+After an error nothing in memory is trusted (RULES 21). On a full disk the reserve provides the space that trimming
+needs (RULES 20).
 """
 
 from __future__ import annotations
@@ -29,35 +30,35 @@ LOGGER = Logger("store")
 
 
 class ReopeningDatabase:
-    """The one database of a store, sound or about to be opened again. Belongs to one thread."""
+    """The database of a store, open or to be reopened. Used by one thread."""
 
     def __init__(self, path: Path, name: str, ballast: DiskReserve, vfs: str | None) -> None:
         self.name = name
         self.ballast = ballast
-        #: The open connection, if there is one.
+        #: The open connection, or None.
         self.database: LogDatabase | None = None
         self._path = path
         self._vfs = vfs
         self._limit_bytes: int | None = None
 
     def open(self, folder_was_in_use: bool) -> None:
-        """Open the files, or make them. A log that is gone is not made anew: it would start again from nothing."""
+        """Open the files, or create them. A missing log of a used store is not created: its batches would be lost."""
         with self._told_by_name("opening"):
             if not self._path.exists():
                 if folder_was_in_use or size_of(Path(f"{self._path}-wal")):
-                    raise StoreCorrupt(f"{self.name}: {self._path.name} is missing, snapshots are there\n{WAY_OUT}")
+                    raise StoreCorrupt(f"{self.name}: {self._path.name} is missing, but snapshots exist\n{WAY_OUT}")
                 create(self._path, self._vfs)
             if not self.ballast.restore():
                 LOGGER.warning("no room for the reserve", store=self.name, size_bytes=self.ballast.size_bytes)
             self.ready()
 
     def ready(self) -> LogDatabase:
-        """A sound connection. Raises what SQLite raises."""
+        """Return a working connection. Raises SQLite's errors."""
         if self.database is None:
             try:
                 self.database = LogDatabase(self._path, self.name, self._vfs)
             except apsw.FullError:
-                # Emptying the write-ahead log can need room in the database: that is what the reserve is for.
+                # Emptying the write-ahead log may need space in the database: the reserve provides it.
                 self.ballast.release()
                 self.database = LogDatabase(self._path, self.name, self._vfs)
                 self.ballast.restore()
@@ -66,12 +67,12 @@ class ReopeningDatabase:
         return self.database
 
     def attempt(self, work: Callable[[LogDatabase], T], doing: str) -> T:
-        """Do it on a sound connection. What SQLite or the system raises becomes a `StoreError`."""
+        """Run `work` on a working connection. Errors of SQLite or the system become `StoreError`."""
         with self._told_by_name(doing):
             return work(self.ready())
 
     def attempt_with_reserve(self, work: Callable[[LogDatabase], T], doing: str) -> T:
-        """Do it, on a full disk with the ballast's room."""
+        """Run `work`; on a full disk, with the space of the reserve."""
         try:
             return self.attempt(work, doing)
         except StoreError as error:
@@ -82,17 +83,17 @@ class ReopeningDatabase:
         return self.attempt(work, doing)
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether there is so much room beside the reserve, which is taken back first if it was used."""
+        """Whether this much space is free next to the reserve, which is restored first."""
         return self.ballast.restore() and free_bytes(self._path.parent) >= size_bytes
 
     def limit(self, size_bytes: int) -> None:
-        """Let the database grow to this size and no further."""
+        """Limit the size of the database."""
         self._limit_bytes = size_bytes
         if self.database is not None:
             self.database.limit(size_bytes)
 
     def broken(self, error: Exception) -> None:
-        """Believe nothing any more of what is in memory."""
+        """Close the connection, so that nothing in memory is trusted."""
         LOGGER.warning("closing the database after an error", store=self.name, error=repr(error))
         database, self.database = self.database, None
         if database is not None:
@@ -102,13 +103,13 @@ class ReopeningDatabase:
                 LOGGER.warning("closing it failed too", store=self.name, error=repr(again))
 
     def close(self) -> None:
-        """Leave everything in the database file, and let go of it."""
+        """Move everything into the database file and close it."""
         if self.database is None:
             return
         try:
             self.database.checkpoint(truncate=True)
         except Exception as error:
-            self.broken(error)  # nothing is lost: the next one to open finds it in the write-ahead log
+            self.broken(error)  # nothing is lost: the next connection reads the write-ahead log
         else:
             self.database.close()
             self.database = None
@@ -125,10 +126,10 @@ class ReopeningDatabase:
         except Exception as error:
             self.broken(error)
             raise StoreError(
-                f"{self.name}: {doing}: {error}\nhint: look at the disk; the files are opened again with the next call"
+                f"{self.name}: {doing}: {error}\nhint: check the disk; the next call opens the files again"
             ) from error
 
 
 def is_full(error: StoreError) -> bool:
-    """Whether it was for want of room."""
+    """Whether the error is a full disk."""
     return isinstance(error.__cause__, apsw.FullError)

@@ -1,10 +1,10 @@
 """The embedded store: one folder, one process, SQLite.
 
     event loop --> log thread       appends, trims, reads: `log_writer`, on the one connection to log.db (`reopening`)
-               --> snapshot thread  `chunks`, so that no commit waits behind one
+               --> snapshot thread  `snapshot_files`, so that no commit waits for one
 
-Nothing that was acknowledged is lost when the process or the machine ends at any instant: a commit is synced before it
-is answered. Nothing else may open the database while it is in use; a lock on a file of its own sees to that.
+No acknowledged write is lost when the process or machine ends at any instant: a commit is synced before the answer. A
+lock on a separate file ensures that no other process opens the database.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holdfast.stores.worker_thread import WorkerThread
 
 
 class SqliteStore:
-    """A log and its snapshots in a folder. Made by `open`."""
+    """A log and its snapshots in a folder. Created by `open`."""
 
     shared = False
 
@@ -45,7 +45,7 @@ class SqliteStore:
         self._limit_bytes = limit_bytes
         self._snapshots = SnapshotFiles(folder / "snapshots", files.name)
         self._waiting = HeadWaiters()
-        # In memory: the one process that has the store open is its only server, and announces itself at each start.
+        # In memory: the process is the store's only server, and announces itself at each start.
         self._announced = AnnouncementTable(files.name)
         self._writer = WorkerThread(f"log {folder}", self._log.keep_house)
         self._filer = WorkerThread(f"snapshots {folder}")
@@ -59,10 +59,10 @@ class SqliteStore:
         ballast_bytes: int = BALLAST_BYTES,
         vfs: str | None = None,
     ) -> SqliteStore:
-        """Open the store in a folder, or make one there.
+        """Open the store in a folder, or create one there.
 
-        `limit_bytes` bounds what it may take of the disk. `vfs` names another way for SQLite to reach its files, for
-        tests. `StoreInUse` when another process has it open, `StoreCorrupt` when it is not what was written.
+        Its disk use is limited to `limit_bytes`. For tests, `vfs` names another way for SQLite to access its files.
+        `StoreInUse` if another process has it open, `StoreCorrupt` if it is damaged.
         """
         prepare(folder)
         lock = FolderLock(folder)
@@ -72,7 +72,7 @@ class SqliteStore:
             store = cls(folder, lock, files, limit_bytes)
         except OSError as error:
             lock.release()
-            raise StoreError(f"sqlite:{folder}: opening: {error.strerror}\nhint: look at the disk") from error
+            raise StoreError(f"sqlite:{folder}: opening: {error.strerror}\nhint: check the disk") from error
         try:
             was_in_use = bool(await store.manifests())
             await store._writer.run(lambda: files.open(was_in_use))
@@ -93,7 +93,7 @@ class SqliteStore:
         return await self._settled(lambda: self._log.touch(at))
 
     async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
-        assert first >= 1, f"batches are numbered from 1, {first} was asked for"
+        assert first >= 1, f"batches are numbered from 1, got {first}"
         return await self._writer.run(lambda: self._log.read(first, size_bytes))
 
     async def wait(self, seen: Head, timeout_ms: int) -> Head:
@@ -149,7 +149,7 @@ class SqliteStore:
                 lock.release()
 
     async def _settled(self, job: Callable[[], WriteOutcome]) -> WriteOutcome:
-        """The outcome of a write. It is done and those who wait are told even if the caller is cancelled."""
+        """Run a write. It completes and wakes waiters even if the caller is cancelled."""
         try:
             return await self._writer.run(job, self._moved)
         except StoreError as error:
@@ -166,7 +166,7 @@ class SqliteStore:
             limit = used + free_bytes(self._folder)
         except OSError as error:
             raise StoreError(
-                f"{self.name}: cannot tell the free room: {error.strerror}\nhint: look at the disk"
+                f"{self.name}: cannot read the free space: {error.strerror}\nhint: check the disk"
             ) from error
         return StoreUsage(used, limit if self._limit_bytes is None else min(limit, self._limit_bytes))
 
@@ -181,7 +181,7 @@ class SqliteStore:
             )
 
     async def _limit_log(self) -> None:
-        """The log may take what snapshots leave of the limit. Its write-ahead log, a few MiB, comes on top."""
+        """Limit the log to the size that snapshots leave. Its write-ahead log, a few MiB, is not counted."""
         if self._limit_bytes is not None:
             left = self._limit_bytes - self._snapshots.size_bytes
             await self._writer.run(lambda: self._files.limit(left))

@@ -1,4 +1,4 @@
-"""What a process is configured with, and the secrets it holds. Pure but for reading and writing files.
+"""The configuration of a process, and its secrets. Pure except for reading and writing files.
 
 - `server_settings`  the table of settings
 - `sources`          defaults, file, environment, flags

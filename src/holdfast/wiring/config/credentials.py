@@ -1,7 +1,8 @@
-"""What a machine shows to a ledger, as a region to its platform: the token in a file, read anew when that is another.
+"""The credentials of a machine at a ledger, or of a region at its platform: the token in a file, reloaded when it
+changes.
 
-So a token is replaced without a restart: put the new one into the file, then revoke the old one. A thread looks at the
-file: on a mount that hangs the last good token is shown, and whoever shows it goes on.
+A token is replaced without a restart: write the new one to the file, then revoke the old one. A thread reads the file:
+while its mount is unresponsive, requests continue with the last valid token.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from holdfast.host.ports.transport import Pairs
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.wiring.config.private_files import NotPrivate, read_private
 
-#: The file is looked at so often at the most, and for so long that is waited for.
+#: At most every LOOK_EVERY_S the file is checked; a request waits for that for at most LOOK_S.
 LOOK_EVERY_S, LOOK_S = 0.1, 0.05
 
 
 class NoToken(Exception):
-    """There is no token that could be shown."""
+    """There is no valid token."""
 
 
 class TokenCredentials:
-    """The token of one server. `NoToken` when there is none at the start; later the last good one is kept."""
+    """The token in a file. `NoToken` if there is none at the start; later the last valid one is used."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -37,7 +38,7 @@ class TokenCredentials:
         self._looked = time.monotonic()
 
     def headers(self) -> Pairs:
-        """What proves who asks."""
+        """Return the headers that authenticate a request."""
         is_due = time.monotonic() >= self._looked + LOOK_EVERY_S
         if is_due and (self._looks is None or not self._looks.is_alive()):
             self._looked = time.monotonic()
@@ -47,7 +48,7 @@ class TokenCredentials:
         return (("authorization", f"Bearer {self._token}"),)
 
     def _look(self) -> None:
-        """Read it anew, if it is another."""
+        """Reload the token, if the file has changed."""
         try:
             if self._stamp() != self._seen:
                 self._token = self._read()
@@ -56,17 +57,17 @@ class TokenCredentials:
             self._logger.warning("token-not-read", why=error)
 
     def speaking_as(self, actor: str) -> Callable[[], Pairs]:
-        """The same, for one of those whom a token of many, such as `agent/*`, stands for."""
+        """Return headers with an actor, for a token such as `agent/*` that many principals share."""
         return lambda: (*self.headers(), ("holdfast-actor", actor))
 
     def _read(self) -> str:
-        """The token in the file, whole: every token ends with a secret of one length."""
+        """Read the token from the file. Its length shows whether it is complete."""
         try:
             seen = self._stamp()
             text = read_private(self._file) or ""
         except (NotPrivate, OSError) as error:
             raise NoToken(str(error)) from error
-        if parse_token(text) is None:  # it may be half written
+        if parse_token(text) is None:  # the file may be half written
             raise NoToken(f"there is no token in {self._file}")
         self._seen = seen
         return text

@@ -1,6 +1,6 @@
-"""Files that their owner alone can read: tokens, and what holds tokens.
+"""Files that only their owner can read: tokens, and other files with secrets.
 
-Written whole or not at all: under another name first, with mode 0600 from the first byte on, synced, then renamed.
+Writes are atomic: to another name first, with mode 0600 from the first byte on, synced, then renamed.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pathlib import Path
 
 
 class NotPrivate(Exception):
-    """A file with a secret that others can read, or that is not ours; the message says what to do."""
+    """A file with a secret is readable by others, or has another owner; the message contains the remedy."""
 
 
 def make_folder(folder: Path) -> None:
-    """The folder, for its owner alone if it is made here."""
+    """Create the folder, accessible to its owner only, if it is missing."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def write_private(path: Path, text: str, mode: int = 0o600) -> None:
-    """Put this text there, durably. A reader sees the old file or the new one, never a part."""
+    """Write this text durably. A reader sees the old file or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(FileNotFoundError):
@@ -45,7 +45,7 @@ def write_private(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 def read_private(path: Path) -> str | None:
-    """What the file says, None if there is none. `NotPrivate` when somebody else could have read or written it."""
+    """Return the content, or None if there is no file. `NotPrivate` if another user could have read or written it."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -55,24 +55,24 @@ def read_private(path: Path) -> str | None:
         if found.st_uid not in (os.getuid(), 0) or stat.S_IMODE(found.st_mode) & 0o077:
             mode = f"{stat.S_IMODE(found.st_mode):04o}"
             raise NotPrivate(
-                f"{path} holds a secret, and others may read it (mode {mode}, owner {found.st_uid})\n"
-                f"hint: if nobody has, `chmod 600 {path}`; otherwise revoke the token and remove the file"
+                f"{path} contains a secret, and other users may read it (mode {mode}, owner {found.st_uid})\n"
+                f"hint: if no other user has read it, `chmod 600 {path}`; else revoke the token and remove the file"
             )
         return opened.read().strip()
 
 
 class OwnerFile:
-    """Such a file. A thread reads and writes it: a disk may be slow."""
+    """A private file, read and written in a thread, since a disk may be slow."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     async def read(self) -> str | None:
-        """What it says, None if there is none. `NotPrivate` when others can read it."""
+        """Return the content, or None if there is no file. `NotPrivate` if others can read it."""
         return await asyncio.to_thread(read_private, self._path)
 
     async def write(self, text: str) -> None:
-        """Put this there, whole and durably."""
+        """Write the content, atomically and durably."""
         await asyncio.to_thread(write_private, self._path, text + "\n")
 
     def __str__(self) -> str:

@@ -1,7 +1,6 @@
-"""Where settings come from: defaults, then a file, then the environment, then flags; the later wins.
+"""The sources of settings: defaults, then a file, then the environment, then flags; the later wins.
 
-Every value remembers who said it. A key that is not known is refused with the one that was probably meant: a setting
-that is silently ignored is found out in an outage.
+Every value records its source. An unknown key is rejected with a suggestion, so that no setting is silently ignored.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ from holdfast.wiring.config.server_settings import BY_FIELD, PREFIX, SETTINGS, S
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
 
 
-#: Who said it, which field, what.
+#: Source, field and value.
 RawSetting = tuple[str, str, Any]
 
 
 class BadSetting(Exception):
-    """A setting that cannot be what it says; the message names where it was said, and the way out."""
+    """A setting has an invalid value or name; the message names its source and the remedy."""
 
 
 class LoadedSettings(Struct, frozen=True):
-    """The settings, and who said each of them, by field."""
+    """The settings, and the source of each, by field."""
 
     settings: ServerSettings
     said_by: dict[str, str]
 
 
 def load_settings(file: str, environment: Mapping[str, str], flags: Mapping[str, Any]) -> LoadedSettings:
-    """Everything that was said, the later over the earlier, and what follows from it. `BadSetting` on the way."""
+    """Return the settings from all sources, completed. `BadSetting` for an invalid one."""
     path = file or environment.get(FILE_VARIABLE, "")
     said: list[RawSetting] = _in_file(path) if path else []
     said += _in_environment(environment)
@@ -60,7 +59,7 @@ def load_settings(file: str, environment: Mapping[str, str], flags: Mapping[str,
 
 
 def completed(gathered: LoadedSettings, environment: Mapping[str, str]) -> LoadedSettings:
-    """What was left empty and follows from the rest. Files become absolute: relative ones lie in the data folder."""
+    """Derive empty settings from the others. File names become absolute; relative ones are in the data folder."""
     settings, said_by = gathered.settings, dict(gathered.said_by)
     derived: dict[str, str] = {}
     data = settings.data or str(data_home(environment) / (settings.region or settings.role or "server"))
@@ -76,23 +75,23 @@ def completed(gathered: LoadedSettings, environment: Mapping[str, str]) -> Loade
             derived[field] = str(Path(derived["data"]) / Path(named).expanduser())
     for field in derived:
         if not getattr(settings, field):
-            said_by[field] = "made from the others"
+            said_by[field] = "derived from other settings"
     return LoadedSettings(replace(settings, **derived), said_by)
 
 
 def data_home(environment: Mapping[str, str]) -> Path:
-    """Where data of this user lies, by the XDG base directories."""
+    """Return this user's folder for data, by the XDG base directories."""
     return Path(environment.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "holdfast"
 
 
 def settings_table(gathered: LoadedSettings) -> list[tuple[str, str, str]]:
-    """Each setting with its value, as one could write it, and who said it."""
+    """Return each setting with its value, as it can be written, and its source."""
     values = asdict(gathered.settings)
     return [(one.key, format_setting(one, values[one.field]), gathered.said_by[one.field]) for one in SETTINGS]
 
 
 def format_setting(setting: Setting, value: Any) -> str:
-    """The value as a file or a flag would say it."""
+    """Return the value as it is written in a file or a flag."""
     if setting.form is SettingType.DURATION:
         return format_duration(value)
     if setting.form is SettingType.BYTES and value % (1 << 20) == 0:
@@ -107,18 +106,18 @@ def format_setting(setting: Setting, value: Any) -> str:
 
 
 def parse_setting(setting: Setting, value: Any, source: str) -> Any:
-    """The value that was meant, whether YAML, an environment variable or a flag said it."""
+    """Return the value from its form in YAML, an environment variable or a flag."""
     try:
         found = _READERS[setting.form](value)
     except (ValueError, TypeError) as error:
         raise BadSetting(f"{setting.key} ({source}): {error}") from None
     if setting.choices and found not in setting.choices:
-        raise BadSetting(f"{setting.key} ({source}): {found!r} is none of {', '.join(setting.choices)}")
+        raise BadSetting(f"{setting.key} ({source}): {found!r} is not one of {', '.join(setting.choices)}")
     return found
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """What was probably meant, as the rest of a sentence; empty when nothing comes near."""
+    """Return a suggested name, as the rest of a sentence; empty if none is similar."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -129,11 +128,11 @@ def _in_file(path: str) -> list[RawSetting]:
     except OSError as error:
         raise BadSetting(f"cannot read the settings file {path}: {error}") from None
     except msgspec.MsgspecError as error:
-        raise BadSetting(f"the settings file {path} is no YAML: {error}") from None
+        raise BadSetting(f"the settings file {path} is not valid YAML: {error}") from None
     if found is None:
         return []
     if not isinstance(found, dict):
-        raise BadSetting(f"the settings file {path} must hold settings by name, such as `role: platform`")
+        raise BadSetting(f"the settings file {path} must contain settings by name, such as `role: platform`")
     fields = {setting.key: setting.field for setting in SETTINGS}
     for key in found:
         if key not in fields:
@@ -143,7 +142,7 @@ def _in_file(path: str) -> list[RawSetting]:
 
 
 def _in_environment(environment: Mapping[str, str]) -> list[RawSetting]:
-    """An empty variable is one that was not set: that is how a unit file or a container takes one back."""
+    """Read variables. An empty one counts as not set, so that a unit file can unset it."""
     fields = {setting.variable: setting.field for setting in SETTINGS}
     said = []
     for name in sorted(environment):
@@ -157,18 +156,18 @@ def _in_environment(environment: Mapping[str, str]) -> list[RawSetting]:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict | list | bool):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return str(value)
 
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not str(value).strip().replace("_", "").isdigit():
-        raise ValueError(f"{value!r} is no count such as 50")
+        raise ValueError(f"{value!r} is not a count such as 50")
     return int(str(value))
 
 
 def _bytes(value: Any) -> int:
-    """`1Mi`, or a plain number of bytes."""
+    """Read `1Mi`, or a plain number of bytes."""
     text = str(value)
     return _count(text) if text.isdigit() else parse_memory(text) << 20
 
@@ -193,14 +192,14 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
-    """`a=1,b=2`, several of those, or a map."""
+    """Read `a=1,b=2`, several of those, or a map."""
     if isinstance(value, dict):
         return tuple((str(key), _text(one)) for key, one in value.items())
     pairs = []
     for part in _names(value):
         key, equals, one = part.partition("=")
         if not (key and equals and one):
-            raise ValueError(f"{part!r} is no pair such as sessionLease=10s")
+            raise ValueError(f"{part!r} is not a pair such as sessionLease=10s")
         pairs.append((key, one))
     return tuple(pairs)
 

@@ -1,11 +1,11 @@
-"""The agents of a platform on this machine: a process for each node, and whoever is to run what they start.
+"""The agents of a platform on this machine: a process for each node, and the user and interpreter of their runs.
 
-    DATA/nodes/eu-central-1.token  what the agent of this node speaks with
-    DATA/nodes/eu-central-1/       what it keeps
+    DATA/nodes/eu-central-1.token    the bearer token of this node's agent
+    DATA/nodes/eu-central-1/         the agent's data folder
 
-An agent that root starts runs nothing as root: each tenant has a user of its own, which has to be able to read the
-checkout and an interpreter. Whether such a user can is tried, and where it cannot the folder in the way is named.
-Where somebody else starts them, agents are told to let tenants share that user.
+An agent of root runs nothing as root: each tenant has its own user, which must be able to read the checkout and an
+interpreter. A trial checks that, and names the folder that prevents it. Agents of another user let all tenants share
+it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ from holdfast.wiring.dev.children import ChildProcess
 from holdfast.wiring.dev.data_folder import NODES, REGIONS, address, token_file
 from holdfast.wiring.dev.simulated_nodes import nodes_of
 
-#: What is tried: the service of the example, with what it imports.
+#: The trial: the example's service, with its imports.
 TRIAL = "import holdfast.examples.service"
-#: Ports of all nodes of one platform; the next platform on this machine has others.
+#: Ports of all nodes of one platform; another platform on this machine uses others.
 FIRST_PORT, PORTS, PLATFORMS = 10_000, 300, 36
 
 
 class RunAs(Struct, frozen=True):
-    """With which variables agents start things, and the numbers of tenants' users if they are root; and why that will
-    not work, if so."""
+    """The variables of runs, and the range of tenants' users if agents are root; and why runs will fail, if so."""
 
     environment: tuple[tuple[str, str], ...]
     tenant_users: tuple[int, int] | None = None
@@ -47,15 +46,14 @@ class RunAs(Struct, frozen=True):
 
 
 def choose_run_as(source: Path | None = None) -> RunAs:
-    """An interpreter with which tenants' users can run the examples; the first that is tried, and why not, if there is
-    none."""
+    """Return the first interpreter that tenants' users can use, or else the first one, with the reason why not."""
     source = source or Path(holdfast.__file__).parents[1]
     found = list(_runners(source))
     return next((one for one in found if not one.last_error), found[0])
 
 
 def _runners(source: Path) -> Iterator[RunAs]:
-    """With our own interpreter; and with that of the machine, where others than whoever started this need one."""
+    """Yield the own interpreter; and as root the machine's, which tenants' users may be able to read."""
     is_root = os.geteuid() == 0
     users = (TENANT_USERS_DEFAULT if missing_here(TENANT_USERS) else TENANT_USERS) if is_root else None
     others = [shutil.which("python3", path=PATH)] if is_root else []
@@ -67,7 +65,7 @@ def _runners(source: Path) -> Iterator[RunAs]:
 
 
 def _trouble(user: int | None, python: str, environment: dict[str, str], source: Path) -> str:
-    """Why this user cannot run the examples; empty: it can."""
+    """Return why this user cannot run the examples; empty: it can."""
     try:
         tried = subprocess.run(
             [python, "-c", TRIAL], cwd="/", env=environment, capture_output=True, timeout=20,
@@ -82,21 +80,21 @@ def _trouble(user: int | None, python: str, environment: dict[str, str], source:
     who = "this user" if user is None else f"a tenant's user, such as {user},"
     if closed is None:
         return f"{who} cannot run {python}: {why}"
-    return f"{who} cannot read {source}: {closed} is closed to others\nhint: `chmod o+x {closed}`, or another place"
+    return f"{who} cannot read {source}: {closed} is closed to others\nhint: `chmod o+x {closed}`, or another folder"
 
 
 def _closed(path: Path) -> Iterator[Path]:
-    """The folders on the way there that others cannot pass, the outermost first."""
+    """Return the folders above this path that other users cannot enter, the outermost first."""
     return (folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001)
 
 
 def names(count: int) -> list[str]:
-    """The nodes of all regions."""
+    """Return the names of the nodes of all regions."""
     return [node.name for region in REGIONS for node in nodes_of(region, count)]
 
 
 def agents(data: Path, first: int, count: int, whose: RunAs) -> list[ChildProcess]:
-    """So many agents in each region of the platform at this port."""
+    """Return `count` agents for each region of the platform at this port."""
     nodes = [(region, node) for region in REGIONS for node in nodes_of(region, count)]
     each = PORTS // len(nodes)
     base = FIRST_PORT + first % PLATFORMS * PORTS
@@ -130,6 +128,6 @@ def _agent(data: Path, server: str, node: RegisterNode, ports: tuple[int, int], 
 
 
 async def end_left_behind(data: Path) -> None:
-    """End whatever agents that were killed have left, in a folder that is to be emptied."""
+    """End all runs that killed agents have left in a folder, before it is emptied."""
     for slots in sorted((data / NODES).glob("*/slots")):
         await stop_all(ProcessDriver(ProcessSettings(folder=str(slots.parent)), SystemClock()))

@@ -1,10 +1,10 @@
-"""Child processes that come back: each is started again when it ends, after a pause that grows while it keeps failing.
+"""Child processes that are restarted when they end, after a back-off that grows while they keep failing.
 
-    started ──▶ ended ──pause──▶ started        lived for a minute: the next pause is the shortest again
+    started ──▶ ended ──back-off──▶ started    ran for a minute: the next back-off is the shortest again
     stop: SIGTERM to all, a bounded wait, then SIGKILL
 
-None outlives its supervisor: on Linux the kernel kills a child whose parent has ended, however that ended. What a child
-writes goes to a file of its own, which is cut when it has grown: a child whose reader is gone must not fail for that.
+None outlives its supervisor: on Linux the kernel kills a child when its parent ends. A child's output goes to a file,
+which is truncated when it has grown, so a child does not fail because a reader has gone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class ChildRestartOptions(Struct, frozen=True):
-    """How long to wait, in seconds: before a part is started again, for it to count as steady, for it to stop."""
+    """Seconds: the first and longest back-off, the running time that counts as steady, the wait for a stop."""
 
     first: float = 0.2
     most: float = 10.0
@@ -35,7 +35,7 @@ class ChildRestartOptions(Struct, frozen=True):
 
 
 class ChildProcess(Struct, frozen=True):
-    """One child process: what it is called, how it is started, and where what it writes goes."""
+    """One child process: its name, its command, and the file of its output."""
 
     name: str
     command: Sequence[str]
@@ -43,7 +43,7 @@ class ChildProcess(Struct, frozen=True):
 
 
 class ChildSupervisor:
-    """The children of one process. When `stop` has returned, none of them is left."""
+    """The children of one process. When `stop` has returned, none of them runs."""
 
     def __init__(
         self, say: Callable[[str], None], environment: Mapping[str, str], options: ChildRestartOptions | None = None
@@ -57,19 +57,19 @@ class ChildSupervisor:
         self._die_with_us = dying_with(os.getpid())
 
     def start(self, parts: Sequence[ChildProcess]) -> None:
-        """Keep these going until `stop`."""
+        """Run these until `stop`."""
         for part in parts:
             part.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._kept.append(asyncio.create_task(self._keep(part), name=part.name))
         self._kept.append(asyncio.create_task(self._cut([part.log for part in parts]), name="logs"))
 
     def pid(self, name: str) -> int | None:
-        """The process that a part is now; None between two of them."""
+        """Return the current process of a child; None during a back-off."""
         process = self._running.get(name)
         return process.pid if process is not None else None
 
     async def stop(self) -> None:
-        """End all of them: asked first, killed when that takes too long."""
+        """End all of them: SIGTERM first, SIGKILL after `stop` seconds."""
         self._is_stopping = True
         for task in self._kept:
             if task.get_name() == "logs" or task.get_name() not in self._running:
@@ -96,11 +96,11 @@ class ChildSupervisor:
                 return
             failures = 0 if loop.time() - began >= self._patience.steady else failures + 1
             pause = min(self._patience.first * 2 ** max(failures - 1, 0), self._patience.most)
-            self._say(f"{part.name} {describe_exit(code)}; it comes back in {pause:g} s (log: {part.log})")
+            self._say(f"{part.name} {describe_exit(code)}; it restarts in {pause:g} s (the reason is in {part.log})")
             await asyncio.sleep(pause)
 
     async def _live(self, part: ChildProcess) -> int:
-        """One life, to its end; its exit code."""
+        """Run the child once, to its end; return its exit code."""
         with open(part.log, "ab", buffering=0) as log:
             process = await asyncio.create_subprocess_exec(
                 *part.command,
@@ -108,12 +108,12 @@ class ChildSupervisor:
                 stdout=log,
                 stderr=log,
                 env=self._environment,
-                start_new_session=True,  # Ctrl-C is for the supervisor, which then decides what happens when
+                start_new_session=True,  # Ctrl-C is for the supervisor, which then decides the order of the stop
                 preexec_fn=self._die_with_us,
             )
         self._running[part.name] = process
         try:
-            if self._is_stopping:  # asked to while it was being started
+            if self._is_stopping:  # the stop came during the start
                 process.terminate()
             return await process.wait()
         finally:
@@ -127,7 +127,7 @@ class ChildSupervisor:
 
 
 def describe_exit(code: int) -> str:
-    """How a process ended, in words."""
+    """Return how a process ended, in words."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:
@@ -137,8 +137,9 @@ def describe_exit(code: int) -> str:
 
 
 def truncate_log(log: Path, most_bytes: int = 8 << 20) -> None:
-    """Move what a log holds aside once it has grown: at most twice that much is kept. What is written while it is
-    copied is lost; writers append, so they go on at the new end."""
+    """Move a log's content aside once it has grown: at most twice that much is retained. Output during the copy is
+    lost; writers append, so they continue at the new end.
+    """
     with suppress(FileNotFoundError):
         if log.stat().st_size > most_bytes:
             shutil.copyfile(log, log.with_name(f"{log.name}.1"))
@@ -146,15 +147,16 @@ def truncate_log(log: Path, most_bytes: int = 8 << 20) -> None:
 
 
 def dying_with(parent: int) -> Callable[[], None] | None:
-    """What a new child runs before its program, so that the kernel kills it when its parent ends; None where no kernel
-    does that. SIGKILL, since nobody is left who would wait for it, and a store survives being killed at any instant."""
+    """Return a function that a new child runs before its program, so that the kernel kills it with its parent; None if
+    the kernel cannot. A store survives SIGKILL at any instant.
+    """
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None, use_errno=True)  # loaded here: after the fork nothing may be imported
 
     def ask() -> None:
         library.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:  # it ended in between
+        if os.getppid() != parent:  # the parent ended in between
             os._exit(1)
 
     return ask

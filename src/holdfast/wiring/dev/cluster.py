@@ -1,7 +1,7 @@
 """A platform and three regions on this machine with their nodes, one process for each, in one command.
 
-folder, lock, ports ──▶ tokens ──▶ all servers at once ──▶ platform ready: regions, example ──▶ agents ──▶ say so
-a part ends: it comes back.    Ctrl-C: all parts stop with all they run, and the next start goes on where they were.
+folder, lock, ports ──▶ tokens ──▶ all servers at once ──▶ platform ready: regions, example ──▶ agents ──▶ announcement
+A part that ends is restarted. Ctrl-C stops all parts and their runs; the next start continues with the same data.
 """
 
 from __future__ import annotations
@@ -41,26 +41,19 @@ from holdfast.wiring.dev.data_folder import (
 )
 from holdfast.wiring.dev.setup import PlatformSetup, region_token
 
-#: What people are shown to try first; of the example where there is one.
-TRY = (
-    "status",
-    "get regions",
-    "get workloads -A",
-    "describe workload/risk/risk-api",
-    "get replicas -A --region us-east",
-    "endpoints risk/risk-api",
-    "audit",
-)
+#: Commands that the announcement suggests, and those that need the example.
+TRY = ("status", "get regions", "get workloads -A", "get replicas -A --region us-east", "audit")
+TRY_WITH_EXAMPLE = ("describe workload/risk/risk-api", "endpoints risk/risk-api")
 LOOK_SECONDS = 0.05
-#: After so long without an answer people are told where to look.
+#: After this time without readiness the log file of a part is shown.
 LONG_SECONDS = 15.0
 
-#: Keeps the address and the token file for the command line; what a command that uses them begins with.
+#: Stores address and token file for the command line; returns the beginning of commands that use them.
 KeepContext = Callable[[str, Path], str]
 
 
 def run(options: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
-    """Run until asked to stop; the exit code."""
+    """Run until a signal requests a stop; return the exit code."""
     try:
         return asyncio.run(_run(options, keep_context, environment))
     except (DevStartupError, NotPrivate) as error:
@@ -84,7 +77,7 @@ async def _run(options: DevOptions, keep_context: KeepContext, environment: Mapp
         if story.done():
             story.result()
         await stop
-        _say("stopping; `holdfast dev` goes on from here")
+        _say("stopping; the next `holdfast dev` continues with this data")
         return 0
     finally:
         for task in (story, stop):
@@ -96,13 +89,13 @@ async def _run(options: DevOptions, keep_context: KeepContext, environment: Mapp
 
 
 async def _forget(data: Path) -> None:
-    """Begin anew: what agents of an earlier life have left ends first, since nobody would find it again."""
+    """Empty the data folder. Runs of earlier agents end first, since no later agent would find them."""
     await _end_left_behind(data)
     clear_data_folder(data)
 
 
 async def _end_left_behind(data: Path) -> None:
-    """End what agents have started that did not live to end it themselves."""
+    """End runs of agents that were killed before they could end them."""
     if any(not (slot / RESULT).exists() for slot in (data / NODES).glob("*/slots/*")):
         from holdfast.wiring.dev.agents import end_left_behind
 
@@ -110,22 +103,22 @@ async def _end_left_behind(data: Path) -> None:
 
 
 class DevCluster:
-    """The parts of one platform, and what they are told first."""
+    """The parts of one platform, and its setup."""
 
     def __init__(self, options: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> None:
         self.options = options
         self._keep_context = keep_context
-        # What the user set for a server of their own is not for these.
+        # settings for the user's own servers do not apply to these
         own = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
         self.parts = ChildSupervisor(_say, own)
-        #: How many nodes each region has: with agents, or else declared.
+        #: Number of nodes in each region: with agents, or else declared.
         self.nodes, self.declared = _nodes(options)
         self._last_error = ""
 
     async def start(self, began: float) -> None:
-        """Start everything, tell the platform what it must know, and say what there is."""
+        """Start everything, set up the platform, and print the announcement."""
         if self.options.file is not None:
-            documents_in(self.options.file)  # what cannot be read is told before anything is started
+            documents_in(self.options.file)  # an unreadable file is reported before anything is started
         check_ports_free([port(name, self.options.port) for name in ("platform", *REGIONS)])
         for region in REGIONS:
             read_or_create_token(f"region-{region}", region_token(self.options.data, region))
@@ -144,7 +137,7 @@ class DevCluster:
             self.parts.start([self._declaring()])
             await self._ready(NODES)
         elif self.nodes:
-            # Agents are of many modules: servers are being started meanwhile, and need not wait for those.
+            # Importing the agents' modules takes a while, and the servers are starting meanwhile.
             from holdfast.wiring.dev.agents import agents, choose_run_as
 
             whose = await asyncio.to_thread(choose_run_as)
@@ -175,13 +168,13 @@ class DevCluster:
         return ChildProcess(name, command, self.options.data / "logs" / f"{name}.log")
 
     def _declaring(self) -> ChildProcess:
-        """The agents of all declared nodes: they run nothing, so one process is enough for them."""
+        """Return the process of all declared nodes: their agents run nothing, so one process is enough."""
         command = [sys.executable, "-m", "holdfast.wiring.dev.simulated_nodes", str(self.options.data)]
         command += [str(self.options.port), str(self.declared)]
         return ChildProcess(NODES, command, self.options.data / "logs" / f"{NODES}.log")
 
     async def _ready(self, folder: str, part: str = "") -> ReadyFile:
-        """What the part says of itself in its folder, once this life of it is ready."""
+        """Wait until this process of the part is ready; return its ready file."""
         name = part or folder
         late = asyncio.get_running_loop().time() + LONG_SECONDS
         while True:
@@ -189,7 +182,7 @@ class DevCluster:
             if ready is not None and ready.pid == self.parts.pid(name):
                 return ready
             if asyncio.get_running_loop().time() > late:
-                _say(f"{name} is not ready yet; what it says is in {self.options.data / 'logs' / name}.log")
+                _say(f"{name} is not ready yet; see its log {self.options.data / 'logs' / name}.log")
                 late += LONG_SECONDS
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -197,19 +190,20 @@ class DevCluster:
         lines = [f"ready after {seconds:.1f} s"]
         lines += [f"{name:<11} {address(name, self.options.port)}" for name in ("platform", *REGIONS)]
         if self.declared:
-            lines.append(f"nodes       {self.declared} in each region, declared: what runs there is only played")
+            lines.append(f"nodes       {self.declared} in each region, declared: their replicas are simulated")
         elif self.nodes:
             lines.append(f"nodes       {self.nodes} in each region, each with an agent")
         if self._last_error:
-            lines += ["what agents start will not run:", *(f"  {line}" for line in self._last_error.splitlines())]
+            lines += ["replicas will fail to start:", *(f"  {line}" for line in self._last_error.splitlines())]
         lines += [f"data        {self.options.data}", f"logs        {self.options.data / 'logs'}"]
         lines += [applied] if applied else []
-        lines += ["try:", *(f"  {command} {words}" for words in TRY), "Ctrl-C stops all of it."]
+        tries = (*TRY, *(TRY_WITH_EXAMPLE if read_note(self.options.data).applied_to else ()))
+        lines += ["try:", *(f"  {command} {words}" for words in tries), "Ctrl-C stops all of it."]
         _say("\n".join(lines))
 
 
 def _nodes(options: DevOptions) -> tuple[int, int]:
-    """How many nodes each region has, with agents and declared: as was said now, or else at the last start."""
+    """Return how many nodes each region has, with agents and declared: from the options, or else of the last start."""
     note = read_note(options.data)
     agents = note.agents if options.agents is None else options.agents
     declared = note.declared_nodes if options.declared_nodes is None else options.declared_nodes

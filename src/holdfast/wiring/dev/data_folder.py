@@ -1,12 +1,12 @@
-"""The folder of a platform on this machine: whose it is, what was noted in it, and what is in the way of a start.
+"""The data folder of a platform on this machine: its ownership, its notes, and checks before a start.
 
 DATA/
-  dev.json      that this folder is ours, to which log the example was applied, how many nodes there are
-  lock          held by the one supervisor that uses it
-  platform/     the platform's store, its ready file, the operator's token
-  REGION/       a region's store, its ready file, its token at the platform
-  nodes/        the agents' token, and a folder for each node
-  logs/         what each part wrote, cut when it has grown
+    dev.json      marks the folder; to which log the example was applied, and the number of nodes
+    lock          held by the one supervisor that uses it
+    platform/     the platform's store, its ready file, the operator's token
+    REGION/       a region's store, its ready file, its token for the platform
+    nodes/        the agents' tokens, and a folder for each node
+    logs/         output of each part, truncated when it has grown
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from holdfast.wiring.config.private_files import make_folder, write_private
 REGIONS = ("eu-central", "us-east", "us-west")
 HOST = "127.0.0.1"
 NODES = "nodes"
-#: Nodes of each region, each with an agent, where nothing else was said: enough for the example.
+#: Default number of nodes in each region, each with an agent: enough for the example.
 AGENTS = 4
 
 
 class DevStartupError(Exception):
-    """What is in the way, and what to do next."""
+    """Why a start is not possible, and what to do next."""
 
 
 class DevOptions(Struct, frozen=True):
-    """What `holdfast dev` was asked for. `file` is applied at every start, the example once for each log.
+    """The options of `holdfast dev`. `file` is applied at every start, the example once for each log.
 
-    `agents` is how many nodes each region has, each with an agent, and `declared_nodes` how many instead that run
-    nothing; None: as at the last start.
+    Each region has `agents` nodes with an agent each, or instead `declared_nodes` simulated ones; None: as at the last
+    start.
     """
 
     data: Path
@@ -69,20 +69,20 @@ class DevNote(Struct, rename="camel"):
 
 
 def lock_data_folder(options: DevOptions) -> FolderLock:
-    """The folder, ours alone from now on. `DevStartupError` when it is somebody else's."""
+    """Lock the folder for this supervisor. `DevStartupError` if it is used for something else."""
     data = options.data
     try:
         make_folder(data)
         has_other = any(data.iterdir()) and not (data / "dev.json").exists() and not (data / "lock").exists()
     except OSError as error:
-        raise DevStartupError(f"the data folder {data}: {error.strerror}\nhint: say --data FOLDER") from error
+        raise DevStartupError(f"the data folder {data}: {error.strerror}\nhint: use another --data FOLDER") from error
     if has_other:
-        raise DevStartupError(f"{data} holds other files\nhint: say --data with a new folder, or one of an earlier dev")
+        raise DevStartupError(f"{data} holds other files\nhint: use --data with a new folder, or one of an earlier dev")
     try:
         lock = FolderLock(data)
     except StoreInUse as error:
         holder = str(error).partition("\n")[0]
-        hint = "hint: stop that one, or say --data FOLDER --port PORT for a second one"
+        hint = "hint: stop that one, or use --data FOLDER --port PORT for a second one"
         raise DevStartupError(f"{holder}, another `holdfast dev`\n{hint}") from error
     except StoreError as error:
         raise DevStartupError(str(error)) from error
@@ -92,47 +92,46 @@ def lock_data_folder(options: DevOptions) -> FolderLock:
 
 
 def clear_data_folder(data: Path) -> None:
-    """Forget all that the folder holds; it stays ours."""
+    """Delete the content of the folder, but not the folder."""
     for name in ("platform", *REGIONS, NODES, "logs"):
         shutil.rmtree(data / name, ignore_errors=True)
     write_note(data, DevNote())
 
 
 def check_ports_free(ports: list[int]) -> None:
-    """`DevStartupError` when somebody listens on one of these already."""
+    """Raise `DevStartupError` if one of these ports is in use."""
     for port in ports:
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 trial.bind((HOST, port))
             except OSError as error:
-                hint = f"hint: `holdfast dev --port {port + 100}` uses others"
+                hint = f"hint: `holdfast dev --port {port + 100}` uses other ports"
                 raise DevStartupError(f"port {port}: {error.strerror}\n{hint}") from error
 
 
 def address(name: str, first: int) -> str:
-    """The URL of the platform, or of a region: their ports are in a row, so that a restart is found where it was."""
+    """Return the URL of the platform or of a region. Their ports are consecutive and stay the same."""
     return f"http://{HOST}:{port(name, first)}"
 
 
 def port(name: str, first: int) -> int:
-    """The port of the platform, which is the first, or of a region."""
+    """Return the port of the platform, which is the first, or of a region."""
     return first + ("platform", *REGIONS).index(name)
 
 
 def node_name(region: str, number: int) -> str:
-    """What the node of this number, counted from 0, is called."""
+    """Return the name of the node of this number, counted from 0."""
     return f"{region}-{number + 1}"
 
 
 def token_file(data: Path, node: str = "") -> Path:
-    """Where the token of a node's agent lies; without one, that of the process which is the agent of all declared
-    nodes."""
+    """Return the token file of a node's agent; without a node, of the process with all declared nodes."""
     return data / NODES / f"{node or 'agents'}.token"
 
 
 def read_ready_file(folder: Path) -> ReadyFile | None:
-    """What the ready file there says; None when there is none, or none of ours."""
+    """Return the ready file of a folder; None if there is none, or an unreadable one."""
     try:
         return msgspec.json.decode((folder / "ready.json").read_bytes(), type=ReadyFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -140,7 +139,7 @@ def read_ready_file(folder: Path) -> ReadyFile | None:
 
 
 def read_note(data: Path) -> DevNote:
-    """What `dev.json` says."""
+    """Return the content of `dev.json`."""
     try:
         return msgspec.json.decode((data / "dev.json").read_bytes(), type=DevNote)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -148,29 +147,29 @@ def read_note(data: Path) -> DevNote:
 
 
 def write_note(data: Path, note: DevNote) -> None:
-    """Keep it."""
+    """Store the note."""
     write_private(data / "dev.json", json.dumps(msgspec.to_builtins(note)) + "\n")
 
 
 def example() -> Path | None:
-    """The example in this checkout; None where there is none, as in an installation without one."""
+    """Return the example of this checkout; None if there is none, as in an installation."""
     path = Path(holdfast.__file__).parents[2] / "examples" / "platform.yaml"
     return path if path.exists() else None
 
 
 def documents_in(file: Path) -> list[dict[str, Any]]:
-    """The documents of a YAML file. `DevStartupError` when it holds something else."""
+    """Return the documents of a YAML file. `DevStartupError` if it contains something else."""
     import yaml  # type: ignore[import-untyped]
 
     try:
         found = [one for one in yaml.safe_load_all(file.read_text(encoding="utf-8")) if one is not None]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise DevStartupError(
-            f"{file} cannot be read: {error}\nhint: `holdfast validate -f {file}` says more"
+            f"{file} cannot be read: {error}\nhint: `holdfast validate -f {file}` shows details"
         ) from error
     for one in found:
         if not isinstance(one, dict) or not one.get("kind") or not (one.get("metadata") or {}).get("name"):
             raise DevStartupError(
-                f"{file}: each document has a kind and a metadata.name\nhint: `holdfast validate -f {file}`"
+                f"{file}: each document needs a kind and a metadata.name\nhint: `holdfast validate -f {file}`"
             )
     return found

@@ -1,7 +1,7 @@
-"""What a new platform is told first, through its API as any operator would: its regions, and what machines speak with.
+"""Puts the first documents of a new platform through its API, as an operator would: regions, principals and tokens.
 
-A secret never leaves this machine: the platform gets its hash, and whoever speaks with it reads the file. What is so
-already is left alone, so that all of it may be repeated at every start.
+A secret never leaves this machine: the platform receives its hash, and the machine reads the file. Documents that exist
+already are left unchanged, so all of it can be repeated at every start.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from holdfast.wiring.config.token_files import new_token, read_or_create_token
 
 Document = dict[str, Any]
 
-#: A machine's token is prolonged when less than this is left of it.
+#: A machine's token is replaced when less than TOKEN_LEFT of its validity remains.
 TOKEN_LIFE, TOKEN_LEFT = timedelta(days=90), timedelta(days=30)
-#: Long enough for a platform that is killed meanwhile to come back, and no longer than people wait for a Ctrl-C.
+#: Long enough for a platform to restart, and short enough for a Ctrl-C.
 PATIENCE_MS = 10_000
 _NO_TOKEN: Document = {"spec": {}}
 
 
 class ApplyRefused(Exception):
-    """The platform did not take a document; the message says which and why."""
+    """The platform refused documents; the message names each with the reason."""
 
 
 class ApplyCounts(Struct, frozen=True):
-    """How many documents the platform took, by what became of them."""
+    """How many documents the platform accepted, by outcome."""
 
     created: int = 0
     configured: int = 0
@@ -44,28 +44,27 @@ class ApplyCounts(Struct, frozen=True):
 
 @contextmanager
 def operator(server: str, token: str) -> Iterator[Client]:
-    """A client that asks as the operator."""
+    """A client with the operator's token."""
     access = ClientConfig(servers=(server,), token=token, retry_for_ms=PATIENCE_MS, timeout_ms=PATIENCE_MS // 2)
     with closing(BlockingHttpTransport()) as transport:
         yield Client(transport, access)
 
 
 class RegionEntry(Struct, frozen=True):
-    """A region to introduce: where its servers are reached, and the file with its token."""
+    """A region: the address of its servers, and the file with its token."""
 
     address: str
     token_file: Path
 
 
 def apply_regions(client: Client, places: Mapping[str, RegionEntry], now: datetime) -> ApplyCounts:
-    """See to it that each region exists, is reached where it is, and can speak with the token in its file. What people
-    changed since stays, but for the address: whoever started the region knows it."""
+    """Make each region exist with this address and a valid token. Other changes by operators stay."""
     known = {kind: {one["metadata"]["name"]: one for one in client.list(kind).items} for kind in ("regions", "tokens")}
     wanted: list[Document] = []
     for region, place in sorted(places.items()):
         found = known["regions"].get(region) or document("Region", region, {})
         if found["spec"].get("address") != place.address:
-            # Without the revision that was read: a region that is just joining changes its own.
+            # without a precondition: a region that is joining changes its own object
             marks = {key: found["metadata"][key] for key in ("labels", "annotations") if key in found["metadata"]}
             made = document("Region", region, {**found["spec"], "address": place.address})
             wanted.append({**made, "metadata": {**made["metadata"], **marks}})
@@ -74,8 +73,9 @@ def apply_regions(client: Client, places: Mapping[str, RegionEntry], now: dateti
 
 
 class MachineEntry(Struct, frozen=True):
-    """An agent or a scheduler to admit: where it works, and its token, by name and file. Without a region it is any of
-    its kind, in all of them."""
+    """An agent or scheduler: principal, region, and token by name and file. Without a region it is any of its kind,
+    anywhere.
+    """
 
     principal: str
     region: str
@@ -84,7 +84,7 @@ class MachineEntry(Struct, frozen=True):
 
 
 def apply_machines(client: Client, machines: Iterable[MachineEntry], now: datetime) -> ApplyCounts:
-    """See to it that each machine's principal exists and can speak with the token in its file."""
+    """Make each machine's principal exist, with the token in its file."""
     known = {one["metadata"]["name"]: one for one in client.list("tokens").items}
     wanted = [
         one
@@ -97,8 +97,7 @@ def apply_machines(client: Client, machines: Iterable[MachineEntry], now: dateti
 def _speaks(
     principal: str, token: str, file: Path, known: Mapping[str, Document], now: datetime, region: str = ""
 ) -> list[Document]:
-    """The principal; and its token, where that is not known or soon over. One that was revoked stays so: another is
-    made."""
+    """Return the principal, and its token if it is missing or expires soon. A revoked token is replaced."""
     wanted = [document("Principal", principal, {"scope": {"region": region}} if region else {})]
     parts = parse_token(read_or_create_token(token, file))
     assert parts is not None, principal
@@ -114,7 +113,7 @@ def _speaks(
 
 
 def apply_documents(client: Client, documents: Iterable[Document]) -> ApplyCounts:
-    """Put these documents, those first that others refer to. `ApplyRefused` with every one that was not taken."""
+    """Put these documents, in the order of their references. `ApplyRefused` with all refused ones."""
     ordered = sorted(documents, key=lambda one: apply_order(one.get("kind")))
     outcomes = client.batch(ordered)
     wrong = [
@@ -128,7 +127,7 @@ def apply_documents(client: Client, documents: Iterable[Document]) -> ApplyCount
 
 
 def document(kind: str, name: str, spec: Document) -> Document:
-    """A document as people write it."""
+    """Return a document in the form of a manifest."""
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 

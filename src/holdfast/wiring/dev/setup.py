@@ -1,9 +1,9 @@
-"""What a platform on this machine is told when it starts, as its operator: its regions, its agents, and a file.
+"""Sets up a platform on this machine when it starts, as its operator: its regions, its agents, and a file.
 
-    before there are nodes   everything but workloads; that regions and agents can speak
-    once there are           workloads: so they are spread over all nodes at once, not put on the first ones
+    before nodes exist    everything but workloads; principals and tokens of regions and agents
+    once they exist       workloads: so they are spread over all nodes, not put on the first ones
 
-All of it may be repeated, and is at every start; the example is told once for each log.
+All of it can be repeated, and is at every start; the example is applied once for each log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Document = dict[str, Any]
 
 
 class PlatformSetup:
-    """One platform that is told things. What it says blocks, so it is said in a thread."""
+    """The setup of one platform. Its calls block, so they run in a thread."""
 
     def __init__(self, options: DevOptions, platform: ReadyFile) -> None:
         self._options = options
@@ -45,18 +45,19 @@ class PlatformSetup:
         self._refused: list[str] = []
 
     def _chosen(self) -> Path | None:
-        """What is to be applied; None: nothing."""
+        """Return the file to apply; None: none."""
         if self._options.file is not None or not self._options.apply:
             return self._options.file
         return example() if read_note(self._options.data).applied_to != self._platform.log_id else None
 
     async def introduce(self, *, agents: int, declared: int) -> None:
-        """Everything but workloads; and that regions can speak, and so many agents of each, or that of all declared
-        nodes."""
+        """Apply everything but workloads. Give regions and agents their principals and tokens: `agents` for each
+        region, or the one of all declared nodes.
+        """
         await self._tell(lambda client: self._introduce(client, agents, declared))
 
     async def apply_work(self) -> str:
-        """Workloads; and what has become of all that was to be applied."""
+        """Apply workloads; return the result of the whole file."""
         await self._tell(lambda client: self._apply(client, is_work=True))
         if self._refused:
             return f"{self._file} was not applied in full:\n" + "\n".join(self._refused)
@@ -65,10 +66,10 @@ class PlatformSetup:
         if self._options.file is None:
             write_note(self._options.data, replace(read_note(self._options.data), applied_to=self._platform.log_id))
         created, configured, unchanged = self._counts
-        return f"applied {self._file}: {created} created, {configured} changed, {unchanged} as they were"
+        return f"applied {self._file}: {created} created, {configured} changed, {unchanged} unchanged"
 
     async def _tell(self, say: Callable[[Any], None]) -> None:
-        # A client takes a while to import: the parts are being started meanwhile, and need not wait for it.
+        # Importing the client takes a while, and the parts are starting meanwhile.
         from holdfast.client.errors import HoldfastError
         from holdfast.wiring.dev.documents import ApplyRefused
 
@@ -76,7 +77,7 @@ class PlatformSetup:
             await asyncio.to_thread(self._as_operator, say)
         except (HoldfastError, ApplyRefused) as error:
             log = self._options.data / "logs" / "platform.log"
-            raise DevStartupError(f"the platform does not answer as it should: {error}\nhint: look at {log}") from error
+            raise DevStartupError(f"the setup of the platform failed: {error}\nhint: see its log, {log}") from error
 
     def _as_operator(self, say: Callable[[Any], None]) -> None:
         from holdfast.wiring.dev import documents
@@ -90,7 +91,7 @@ class PlatformSetup:
 
         now, data = datetime.now(UTC), self._options.data
         self._apply(client, is_work=False)
-        # After it: regions that the file describes are then not made bare first, and changed at once.
+        # The file first, so that its regions are created complete and not changed at once.
         places = {
             region: documents.RegionEntry(address(region, self._options.port), region_token(data, region))
             for region in REGIONS
@@ -107,7 +108,7 @@ class PlatformSetup:
             documents.apply_machines(client, machines, now)
 
     def _placed(self, document: Any) -> Any:
-        """A region of this machine with the address at which it runs, whichever the file names."""
+        """Return a region of this machine with its actual address, whatever the file names."""
         name, spec = (document.get("metadata") or {}).get("name"), document.get("spec")
         if document["kind"] != "Region" or name not in REGIONS or not isinstance(spec, dict):
             return document
@@ -130,5 +131,5 @@ class PlatformSetup:
 
 
 def region_token(data: Path, region: str) -> Path:
-    """Where the token lies with which a region speaks at the platform."""
+    """Return the file of a region's token for the platform."""
     return data / region / "platform.token"

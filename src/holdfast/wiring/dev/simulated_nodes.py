@@ -1,9 +1,9 @@
-"""Nodes that are only declared: agents as all others, in one process, and what they run is only played.
+"""Declared nodes: normal agents in one process, with simulated runs.
 
-    python -m holdfast.wiring.dev.simulated_nodes DATA PORT COUNT   of the platform on this machine that is kept in DATA
+    python -m holdfast.wiring.dev.simulated_nodes DATA PORT COUNT    for the platform in the folder DATA
 
-So a region has as many nodes as anybody wants to see placed on. When the process ends, so does all that they played:
-its next life takes the same names again, says that nothing is left, and plays it anew.
+So a region can have thousands of nodes for trying placement. When the process ends, all simulated runs end with it: the
+next process registers the same names, reports that nothing is left, and starts them again.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from holdfast.wiring.config.credentials import NoToken, TokenCredentials
 from holdfast.wiring.dev.data_folder import NODES, REGIONS, address, node_name, token_file
 
 ZONES = ("a", "b", "c")
-#: Where the example has a pool of nodes with much memory beside the general one.
+#: Regions in which the example has a pool of nodes with much memory beside the general one.
 MEMORY = ("eu-central", "us-east")
-#: By pool: a general one has two Gi for each cpu, one for memory eight.
+#: By pool: general nodes have 2 GiB for each cpu, memory nodes 16.
 CAPACITY = {"general": Resources(8_000, 16 << 10, 100 << 10, 0), "memory": Resources(8_000, 128 << 10, 200 << 10, 0)}
 PORTS = (30_000, 30_999)
 
 
 def nodes_of(region: str, count: int) -> list[RegisterNode]:
-    """So many nodes: one in each zone, by turns of the general pool and of that for memory, where there is one."""
+    """Return `count` nodes, in each zone by turns, of the general pool and, where it exists, of the memory pool."""
     found = []
     for number in range(count):
         turn, zone = divmod(number, len(ZONES))
@@ -55,10 +55,10 @@ def nodes_of(region: str, count: int) -> list[RegisterNode]:
 
 
 class HealthyProber:
-    """What is only played passes every probe."""
+    """Passes every probe, for simulated runs."""
 
     async def probe(self, one: BoundSlot, template: Template, probe: Probe) -> str:
-        """Nothing is wrong."""
+        """Return no failure."""
         del one, template, probe
         return ""
 
@@ -66,14 +66,14 @@ class HealthyProber:
 def simulated_agent(
     transport: Transport, clock: Clock, sender: SessionConfig, node: RegisterNode, metrics: Metrics | None = None
 ) -> Agent:
-    """The agent of a node on which all that is started goes on until it is stopped, or this process ends."""
+    """Return the agent of a node with simulated runs, which go on until they are stopped or this process ends."""
     driver = SimulatedDriver(SimulatedMachine(clock, lambda _work: SimulatedBehavior()))
     terms = TermFence(("", 0), lambda _log_id, _term: None)
     return build_agent(node, sender, transport, clock, AgentPorts(driver, HealthyProber(), terms), metrics or Metrics())
 
 
 async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:
-    """Be all of them until asked to stop. `NoToken` when there is none to speak with."""
+    """Run all agents until a stop is requested. `NoToken` if there is no token."""
     clock, credentials = SystemClock(), TokenCredentials(token_file(data))
     transport = HttpTransport(clock)
     await transport.start()
@@ -103,7 +103,7 @@ async def _until_signalled(data: Path, port: int, count: int) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """The process; its exit code."""
+    """Run the process; return its exit code."""
     data, port, count = words
     log_output.configure_logging("info", "text")
     try:

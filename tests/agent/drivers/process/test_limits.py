@@ -121,7 +121,7 @@ async def test_the_driver_says_how_limits_are_kept(each_yard: ProcessFolder) -> 
     else:
         assert kept == (LimitMethod.SAMPLED, LimitMethod.SAMPLED, LimitMethod.NOT_LIMITED, each_yard.namespaces)
         assert any("cpu is not limited" in sentence for sentence in can.missing)
-        assert any("memory and processes are looked at now and then" in sentence for sentence in can.missing)
+        assert any("memory and processes are sampled" in sentence for sentence in can.missing)
     assert can.namespaces == each_yard.namespaces
     assert can.namespaces != any("share the node's pids" in sentence for sentence in can.missing)
     assert can.users == (os.geteuid() == 0)

@@ -101,7 +101,7 @@ def test_a_number_that_has_become_somebody_elses_starts_nothing(
     users = users_in(tmp_path)
     users.of(A)
     monkeypatch.setattr(pwd, "getpwuid", lambda number: SimpleNamespace(pw_name="someone"))
-    with pytest.raises(CannotStart, match="user 200000, which tenant alpha has had here, is someone") as told:
+    with pytest.raises(CannotStart, match="user 200000, assigned to tenant alpha here, is now someone") as told:
         users.of(A)
     assert told.value.code is StartFault.NO_USER
 
@@ -238,7 +238,7 @@ async def test_what_runs_under_a_number_that_is_anothers_by_now_is_ended(yard: P
 @in_a_loop
 async def test_nothing_starts_of_which_nobody_says_whose_it_is(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
-        with pytest.raises(CannotStart, match="does not say whose it is"):
+        with pytest.raises(CannotStart, match="the binding names no tenant"):
             await _started(driver, "", "id")
 
 
@@ -269,8 +269,8 @@ async def test_a_user_that_is_listed_for_a_tenant_may_be_named_by_name_or_number
         ("61236", StartFault.USER_NOT_ALLOWED, "other tenants have this user, too"),
         ("61237", StartFault.USER_NOT_ALLOWED, "other tenants have this user, too"),
         (str(FIRST_USER + 7), StartFault.USER_NOT_ALLOWED, "other tenants have this user, too"),
-        ("root", StartFault.USER_NOT_ALLOWED, "nothing runs as root"),
-        ("0", StartFault.USER_NOT_ALLOWED, "nothing runs as root"),
+        ("root", StartFault.USER_NOT_ALLOWED, "no run may be root"),
+        ("0", StartFault.USER_NOT_ALLOWED, "no run may be root"),
     ],
 )
 @in_a_loop
@@ -336,8 +336,8 @@ async def test_a_tenant_has_the_secrets_of_its_own_folder(yard: ProcessFolder, v
         ("..", "file:outside", "no folder can be named"),
         (".", "file:beta/db/key", "no folder can be named"),
         ("beta/db", "file:key", "no folder can be named"),
-        (A, "env:PATH", "not among those that this node hands on to alpha"),
-        (A, "env:OF_BETA", "not among those that this node hands on to alpha"),
+        (A, "env:PATH", "not one that this node passes to alpha"),
+        (A, "env:OF_BETA", "not one that this node passes to alpha"),
         (A, "env:MISSING", "no variable MISSING"),
         (A, "s3cr", "file:PATH or env:NAME"),
     ],
@@ -383,7 +383,7 @@ async def test_a_link_that_is_turned_elsewhere_while_it_is_opened_gives_nothing(
 async def test_a_folder_of_secrets_that_others_can_look_into_hands_on_nothing(yard: ProcessFolder, vault: Path) -> None:
     vault.chmod(0o701)
     async with yard.driver(secret_folder=str(vault)) as driver:
-        with pytest.raises(CannotStart, match=r"open to others.*chmod o-rwx"):
+        with pytest.raises(CannotStart, match=r"open to other users.*chmod o-rwx"):
             await _started(driver, A, "env", secrets=(("KEY", "file:db/key"),))
 
 
@@ -560,7 +560,7 @@ async def test_a_replica_that_keeps_its_disk_from_being_measured_is_ended_and_sa
         await _started(driver, A, "exec sleep 60", need=Resources(disk=4))
         ended = await until(driver, RunState.ENDED, A_BINDING, limit=30)
         assert ended.why is ExitReason.DISK_UNKNOWN
-        assert ended.detail == "what it keeps on disk, 4 MiB at most, could not be measured; it was killed"
+        assert ended.detail == "its disk usage, 4 MiB at most, could not be measured; it was killed"
         await until_true(lambda: tried.count("8-0-11") > 2 * disk_usage.TRIES, 30)
         assert [live.state for live in driver.runs()] == [RunState.ENDED, RunState.RUNNING], (
             "it was measured in the end"

@@ -301,6 +301,6 @@ def test_what_keeps_decisions_from_being_kept_is_told_with_what_is_degraded() ->
         assert part.decisions is not None
         part.decisions.last_error = "the disk is full"
         status = (await world.ask("GET", "/v1/status", **IN_EU)).json
-        assert "decisions are not kept: the disk is full" in status["degraded"]
+        assert "decisions are not stored: the disk is full" in status["degraded"]
 
     in_world(story)

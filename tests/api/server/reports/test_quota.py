@@ -51,7 +51,7 @@ def test_an_operator_is_told_of_all_tenants_and_of_what_was_promised_in_vain() -
         assert (shop["hard"], shop["granted"], shop["charged"]) == ({"cpu": 4}, {"cpu": 2}, {"cpu": "1500m"})
         (eu,) = shop["regions"]
         assert (eu["region"], eu["target"], eu["settled"], eu["health"]) == ("eu", {"cpu": 2}, {"cpu": 2}, "healthy")
-        assert eu["toldMsAgo"] < 60_000
+        assert eu["reportedMsAgo"] < 60_000
         wanted = "the quotas of all tenants promise 10 cpu; the regions that have reported have 8 cpu"
         assert found["warnings"] == [wanted]
 

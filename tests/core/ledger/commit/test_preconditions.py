@@ -268,6 +268,6 @@ def test_who_comes_late_is_told_whether_it_was_changed_or_is_gone() -> None:
     changed, gone = (refuse_unexpected(Subject("Tenant/acme", found), expect=7) for found in (9, 0))
     assert changed is not None
     assert gone is not None
-    assert ("it was changed" in changed.message, "it is gone" in changed.message) == (True, False)
-    assert ("it was changed" in gone.message, "it is gone" in gone.message) == (False, True)
+    assert ("it was changed" in changed.message, "it does not exist" in changed.message) == (True, False)
+    assert ("it was changed" in gone.message, "it does not exist" in gone.message) == (False, True)
     assert changed.code is gone.code is Code.STALE

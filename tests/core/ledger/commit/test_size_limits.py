@@ -162,7 +162,7 @@ def test_what_is_exactly_as_large_as_it_may_be_is_taken() -> None:
     assert refuse_excess(r.Bind(((1, 1),) * partial.PARTS_MAX)) is None
     refused = refuse_excess(r.Bind(((1, 1),) * (partial.PARTS_MAX + 1)))
     assert refused is not None
-    assert refused.message == "1001 entries in slots; at most 1000 are taken"
+    assert refused.message == "1001 entries in slots; at most 1000 are accepted"
 
 
 def test_what_a_region_is_shipped_is_bounded_by_its_record() -> None:
@@ -213,7 +213,7 @@ def test_a_record_that_is_too_large_is_refused_with_its_bytes_and_the_most(monke
     size = refused.facts["size"]
     assert size > 100
     assert (refused.code, refused.message) == (
-        Code.TOO_LARGE, f"{size} bytes in its record; at most 100 are taken",
+        Code.TOO_LARGE, f"{size} bytes in its record; at most 100 are accepted",
     )  # fmt: skip
     assert isinstance(a_record_of(size - 1, 1_000, monkeypatch), Refused)
     assert isinstance(a_record_of(size, 1_000, monkeypatch), Committed)
@@ -222,7 +222,7 @@ def test_a_record_that_is_too_large_is_refused_with_its_bytes_and_the_most(monke
 def test_a_batch_with_too_many_events_is_refused_with_how_many_and_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = a_record_of(RECORD_BYTES_MAX, 0, monkeypatch)
     assert isinstance(refused, Refused)
-    assert (refused.code, refused.message) == (Code.TOO_LARGE, "1 events in its batch; at most 0 are taken")
+    assert (refused.code, refused.message) == (Code.TOO_LARGE, "1 events in its batch; at most 0 are accepted")
     assert isinstance(a_record_of(RECORD_BYTES_MAX, 1, monkeypatch), Committed)
 
 

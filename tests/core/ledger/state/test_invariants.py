@@ -87,7 +87,7 @@ def test_a_row_that_a_promise_needs_and_that_is_gone_is_told_and_ends_nothing() 
     near, full = check_batch(bench.state, overlay, REGION.invariants), check(overlay.fork(), REGION.invariants)
     for found in (near, full):
         assert "region.references" in {one.invariant for one in found}
-        assert any(one.detail.startswith("cannot be told: ") for one in found)
+        assert any(one.detail.startswith("cannot be checked: ") for one in found)
 
 
 # Costs

@@ -104,7 +104,7 @@ def test_a_deadline_that_is_taken_away_is_told_to_be_gone() -> None:
     put(bench, deadline=0)
     found = on_time(bench)
     assert (found.status, found.reason) == (ConditionStatus.TRUE, ConditionReason.AS_DESIRED)
-    assert found.message == "it has no deadline any more"
+    assert found.message == "it no longer has a deadline"
 
 
 def test_only_what_is_done_of_the_present_template_counts() -> None:

@@ -153,7 +153,7 @@ def test_while_one_region_has_not_told_nobody_says_never() -> None:
     bench.put(a_workload(template=a_template(64_000)))
     assert (judged(bench).status, judged(bench).message) == (
         ConditionStatus.UNKNOWN,
-        "us2 has not told what its nodes can hold",
+        "us2 has not reported its nodes",
     )
     bench.retire("us2")
     assert fits(bench.state, bench.workload()).status is ConditionStatus.FALSE

@@ -111,7 +111,7 @@ def test_what_was_lent_in_a_region_and_is_not_there_is_named() -> None:
     bench = a_world()
     bench.offer("eu", cpu(9_000))
     tell(bench, "eu", cpu(8_000))
-    assert "tenants were lent 9 cpu in region eu, which has 8 cpu" in overcommit_warnings(bench.state)
+    assert "tenants were granted 9 cpu in region eu, which has 8 cpu" in overcommit_warnings(bench.state)
 
 
 def test_reclaimable_shares_are_promised_too() -> None:
@@ -125,14 +125,14 @@ def test_reclaimable_shares_are_promised_too() -> None:
     bench.offer("us", cpu(7_000))
     assert overcommit_warnings(bench.state) == ()
     bench.offer("us", cpu(2_000), "reclaimable/acme")
-    assert overcommit_warnings(bench.state) == ("tenants were lent 9 cpu in region us, which has 8 cpu",)
+    assert overcommit_warnings(bench.state) == ("tenants were granted 9 cpu in region us, which has 8 cpu",)
 
 
 def test_a_replica_that_no_free_piece_holds_is_named_with_the_largest_piece() -> None:
     bench = a_world()
     wait_for_room(bench, "web", Resources(cpu=4_000, memory=1_024))
     tell(bench, "eu", cpu(9_000), Resources(cpu=2_500, memory=8_192))
-    wanted = "the largest free piece in region eu has 2500m cpu; one replica of web asks for 4 cpu"
+    wanted = "the largest free piece in region eu has 2500m cpu; one replica of web requires 4 cpu"
     assert of_acme(bench).warnings == (wanted,)
 
 
@@ -140,7 +140,7 @@ def test_a_replica_whose_needs_lie_in_different_pieces_is_named() -> None:
     bench = a_world()
     wait_for_room(bench, "web", Resources(cpu=4_000, memory=2_048))
     tell(bench, "eu", cpu(9_000), Resources(cpu=5_000, memory=512), Resources(cpu=500, memory=8_192))
-    wanted = "no free piece in region eu has all of what one replica of web asks for at once: 4 cpu and 2Gi memory"
+    wanted = "no free piece in region eu has all of what one replica of web requires at once: 4 cpu and 2Gi memory"
     assert of_acme(bench).warnings == (wanted,)
 
 

@@ -55,7 +55,7 @@ def test_a_deletion_that_waits_for_a_lost_region_goes_on_without_it_by_itself() 
     bench = deleting()
     bench.lose("eu")
     (one,) = found(bench, "deletion")
-    assert (one.owner, one.todo) == ("controller/repair", "nothing: it goes on without region eu after its deadline")
+    assert (one.owner, one.todo) == ("controller/repair", "nothing: it continues without region eu after its deadline")
 
 
 def test_a_deletion_of_identities_that_waits_for_a_lost_region_says_how_it_is_forgotten() -> None:
@@ -63,7 +63,7 @@ def test_a_deletion_of_identities_that_waits_for_a_lost_region_says_how_it_is_fo
     bench.hold(bench.put(an_exclusive(replicas=1)), "eu", 0)
     bench.accept(ACME, c.DeleteWorkload("acme", "db"))
     bench.judge("eu", RegionHealth.SUSPECT)
-    assert found(bench, "deletion")[0].waits_for == "region eu, which is silent, to end and release its replicas"
+    assert found(bench, "deletion")[0].waits_for == "region eu, which is suspect, to end and release its replicas"
     bench.judge("eu", RegionHealth.LOST)
     (one,) = found(bench, "deletion")
     assert (one.waits_for, one.todo) == ("region eu, which is lost, to end and release its replicas", FORGET)
@@ -190,7 +190,7 @@ def test_an_offer_to_a_region_that_is_not_well_is_listed_at_once() -> None:
     offered(bench, "eu")
     bench.judge("eu", RegionHealth.SUSPECT)
     (one,) = found(bench, "grant")
-    assert (one.since, one.waits_for) == (bench.at, "region eu, which is silent, to log version 1")
+    assert (one.since, one.waits_for) == (bench.at, "region eu, which is suspect, to log version 1")
 
 
 def test_an_offer_that_ends_with_its_emergency_is_no_older_than_that() -> None:

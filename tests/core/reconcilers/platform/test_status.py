@@ -258,7 +258,7 @@ def test_of_a_workload_that_was_never_changed_it_is_not_said_that_it_is_updated(
 def test_a_change_of_template_is_unfinished_while_some_run_an_older_one_and_says_where() -> None:
     story = changing()
     story.report()
-    older = "of 3, an older template is run by 2 in eu, 1 in us"
+    older = "of 3, still on an older template: 2 in eu, 1 in us"
     assert story.says_of("Updated") == (ConditionStatus.FALSE, ConditionReason.PROGRESSING, older)
     mixed(story, "us", 0, 1)
     mixed(story, "eu", 1, 2)
@@ -266,7 +266,7 @@ def test_a_change_of_template_is_unfinished_while_some_run_an_older_one_and_says
     assert story.says_of("Updated") == (
         ConditionStatus.FALSE,
         ConditionReason.PROGRESSING,
-        "of 4, an older template is run by 1 in eu",
+        "of 4, still on an older template: 1 in eu",
     )
     mixed(story, "eu", 0, 2)
     story.report()
@@ -280,7 +280,7 @@ def test_a_change_of_template_that_waits_for_room_says_so_though_all_are_placed(
     mixed(story, "eu", 2, 0, Waiting("capacity", 1, 0, "4 nodes lack cpu"))
     story.report()
     assert story.says_of("Placed")[0] is ConditionStatus.TRUE
-    message = "of 3, an older template is run by 2 in eu; eu: 1 wait: 4 nodes lack cpu"
+    message = "of 3, still on an older template: 2 in eu; eu: 1 wait: 4 nodes lack cpu"
     assert story.says_of("Updated") == (ConditionStatus.FALSE, ConditionReason.WAITING_FOR_ROOM, message)
     mixed(story, "eu", 2, 0, Waiting("not-yet-examined", 1, 0))
     story.report()
@@ -292,7 +292,7 @@ def test_a_change_of_template_waits_for_a_silent_region_and_does_without_a_lost_
     mixed(story, "eu", 0, 2)
     story.bench.judge("us", RegionHealth.SUSPECT)
     story.report()
-    message = "of 3, an older template is run by 1 in us; us is suspect"
+    message = "of 3, still on an older template: 1 in us; us is suspect"
     assert story.says_of("Updated") == (ConditionStatus.FALSE, ConditionReason.WAITING_FOR_REGION, message)
     story.bench.judge("us", RegionHealth.LOST)
     story.report()
@@ -310,7 +310,7 @@ def test_identities_that_may_not_be_disrupted_say_why_they_keep_their_template()
     workload = replace(workload, meta=replace(workload.meta, generation=2))
     progress = WorkloadProgress(2, 1, 1, 1, 1, 1, (), (), (("eu", 1),))
     found = {one.type: one for one in conditions_of(story.bench.state, workload, progress, T0)}["Updated"]
-    said = "disruptionMax is 0; of 1, an older template is run by 1 in eu"
+    said = "disruptionMax is 0; of 1, still on an older template: 1 in eu"
     assert (found.status, found.reason, found.message) == (ConditionStatus.FALSE, ConditionReason.MAY_NOT_DISRUPT, said)
 
 
@@ -407,7 +407,7 @@ def test_what_was_offered_back_waits_for_room() -> None:
     assert story.says_of("Assigned") == (
         ConditionStatus.FALSE,
         ConditionReason.WAITING_FOR_ROOM,
-        "2 of 3 are assigned: no room for more in eu",
+        "2 of 3 are assigned: no capacity left in eu",
     )
     story.bench.later(story.bench.state.info.settings.offer_life)
     story.bench.put(a_workload("other"))  # of what happened last the ledger knows the time

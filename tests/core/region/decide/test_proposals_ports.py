@@ -47,7 +47,7 @@ def test_a_node_that_names_port_0_or_no_range_is_not_registered(ports: tuple[int
     node = c.RegisterNode("n1", "general", "a", Resources(1000), ports=ports)
     refused = bench.refuse("agent/n1", node)
     assert refused.code is Code.MALFORMED
-    assert refused.message.startswith("ports are a range within 1 to 65535")
+    assert refused.message.startswith("ports must be a range within 1 to 65535")
     bench.accept("agent/n1", replace(node, ports=(65_535 - NODE_PORTS_MAX + 1, 65_535)))
     many = bench.refuse("agent/n1", replace(node, ports=(1, NODE_PORTS_MAX + 1)))
     assert many.message == f"{NODE_PORTS_MAX + 1} ports; a node hands out at most {NODE_PORTS_MAX}"

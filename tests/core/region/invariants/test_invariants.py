@@ -406,7 +406,7 @@ def test_what_is_or_is_to_be_of_a_template_that_is_lost_is_looked_at(lost: str) 
     bench.accept(REPLICA, c.OpenSlots(500, shares[0].template, (0,)))
     digest = getattr(bench.state.slots[5, 0], lost)
     near, _full = found_both_ways(REGION, bench.state, lambda state: state.templates.drop(digest))
-    assert Violation("region.references", "slot (5, 0) refers to what is not there") in near
+    assert Violation("region.references", "slot (5, 0) refers to an object that does not exist") in near
 
 
 def test_the_scene_has_what_the_plants_need() -> None:
@@ -451,7 +451,7 @@ PARTS: dict[str, tuple[str, Wrong]] = {
     "a node of the future": ("region.epochs", lambda state: on_node("n1", revision=head(state))(state)),
     "a session that has ended": ("region.epochs", on_node("n1", session=FUTURE)),
     "a template that comes next and is gone": ("region.references", slot(FIRST, next_template="unknown")),
-    "a node that is gone": ("region.references", slot(WAITING, node=FUTURE)),
+    "a deleted node": ("region.references", slot(WAITING, node=FUTURE)),
     "an heir that is gone": ("region.references", slot(VICTIM, successor=(9, 9))),
     "an heir that does not wait": ("region.references", slot(HEIR, waits_for=())),
     "an heir on another node": ("region.references", lambda state: slot(HEIR, node=node(state, "n1"))(state)),

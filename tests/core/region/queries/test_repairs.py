@@ -71,7 +71,7 @@ def test_an_ended_assignment_waits_for_its_replicas_and_then_for_the_platform() 
     bench.accept(REPLICA, c.Stop(((1, 0),), "deleted"))
     bench.move("agent/n0", Phase.RELEASED, "stopped")
     (one,) = found(bench, "assignment")
-    assert (one.owner, one.waits_for) == ("platform", "the platform to hear that nothing of it is left")
+    assert (one.owner, one.waits_for) == ("platform", "the platform to remove it: nothing of it is left")
 
 
 def test_a_node_that_shrinks_breaks_a_promise_that_is_told_by_its_name() -> None:

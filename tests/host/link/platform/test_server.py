@@ -334,7 +334,7 @@ def test_a_place_that_nobody_has_signed_is_refused_to_that_region_and_stops_nobo
         assert (reply.status, read_problem(reply).code) == (409, "diverged")
         assert platform.ledger.metrics.counted("shipping_unproven") == 1
         [warning] = platform.evidence.warnings(platform.state)
-        assert "region eu asks for what follows log-platform:7:999" in warning
+        assert "region eu requests what follows log-platform:7:999" in warning
         await platform.put(a_principal("person/late"))
         assert platform.ledger.role is Role.LEADING
         [message] = await first_of(stream(platform, session), 1)

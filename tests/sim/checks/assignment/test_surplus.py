@@ -67,7 +67,7 @@ def unpaid(regions: dict[str, RegionState], workload: Workload, count: int) -> N
     state = regions["us"]
     (assignment,) = state.assignments_of[workload.meta.uid]
     (request,) = state.requests[assignment]
-    waits = PendingReason(Code.OVER_GRANT.value, count, "quota/acme cannot pay for more")
+    waits = PendingReason(Code.OVER_GRANT.value, count, "quota/acme: the grant is used up")
     state.requests.put(assignment, (replace(request, reasons=(waits,)),))
 
 

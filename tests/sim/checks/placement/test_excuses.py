@@ -121,10 +121,10 @@ def test_what_a_scheduler_beside_the_leader_sends_is_told_under_its_life_and_num
     def said(envelope: Envelope[Any], *, answered: bool) -> None:
         told.append((envelope.session, envelope.sequence, answered, len(submitted)))
 
-    ledger: Any = SimpleNamespace(beside={"scheduler": schedule})
+    ledger: Any = SimpleNamespace(leader_tasks={"scheduler": schedule})
     ServerPrograms(ServerSetup(), lambda *_args: True).overhear(ledger, said)
     for _ in range(2):
-        asyncio.run(ledger.beside["scheduler"](SimpleNamespace(term=None, submit=submit)))
+        asyncio.run(ledger.leader_tasks["scheduler"](SimpleNamespace(term=None, submit=submit)))
     assert told[:4] == [(1, 1, False, 0), (1, 1, True, 1), (1, 2, False, 1), (1, 2, True, 2)]
     assert [(life, number) for life, number, *_ in told[4::2]] == [(2, 1), (2, 2)]
     assert submitted == [unnumbered("web")] * 4, "what the leader is given is as it was sent"

@@ -1,4 +1,4 @@
-"""What the process driver can limit and keep apart on this machine, how, and what it cannot."""
+"""Which limits and which isolation the process driver enforces on this machine, how, and what is missing."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from holdfast.agent.drivers.process.leftovers import can_look
 
 
 def capabilities_of(cgroups: Cgroups, no_namespaces: str) -> Capabilities:
-    """With these cgroups. `no_namespaces`: why replicas get none of their own; empty: they do."""
+    """Return what is enforced with these cgroups. `no_namespaces`: why replicas get none; empty: they get them."""
     kept, looks = cgroups.controllers, can_look()
     sampled = LimitMethod.SAMPLED if looks else LimitMethod.NOT_LIMITED
     memory = LimitMethod.CGROUP if "memory" in kept else sampled
     pids = LimitMethod.CGROUP if "pids" in kept else sampled
     cpu = LimitMethod.CGROUP if "cpu" in kept else LimitMethod.NOT_LIMITED
     disk = LimitMethod.SAMPLED if can_measure() else LimitMethod.NOT_LIMITED
-    missing = [] if can_measure() else ["disk is not limited: there is no `du` to measure it with"]
+    missing = [] if can_measure() else ["disk is not limited: the program `du`, which measures it, is missing"]
     whole = cgroups.works or not no_namespaces
     if not {"memory", "pids"} <= set(kept):
-        how = "looked at now and then" if looks else "not limited"
-        missing.append(f"memory and processes are {how}: there are no cgroups for them that the agent can write to")
+        how = "sampled, so they can exceed their limits for a moment," if looks else "not limited"
+        missing.append(f"memory and processes are {how}: the agent cannot write to the cgroups that limit them")
     if cpu is LimitMethod.NOT_LIMITED:
-        missing.append("cpu is not limited: there is no cgroup for it that the agent can write to")
+        missing.append("cpu is not limited: the agent cannot write to a cgroup that limits it")
     if not whole:
         missing.append("a process that leaves its session survives a kill of its guard: no cgroups or namespaces")
     if os.geteuid() != 0:
-        missing.append("the agent is not root: processes run as its own user, and are not kept apart")
+        missing.append("the agent is not root: all processes run as its user, without isolation between tenants")
     if no_namespaces:
         missing.append(f"replicas share the node's pids, mounts and /tmp: {no_namespaces}")
     return Capabilities(

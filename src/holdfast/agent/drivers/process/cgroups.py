@@ -1,11 +1,11 @@
-"""Limits by cgroups, version 2 or 1, whichever this agent may write to.
+"""Limits by cgroups, version 2 or 1, whichever the agent may write to.
 
-    version 2    ROOT/holdfast-ID/SLOT/                  one tree; controllers are handed down level by level
-    version 1    ROOT/CONTROLLER/holdfast-ID/SLOT/       a tree for each; `unified` is a version 2 without controllers
+    version 2    ROOT/holdfast-ID/SLOT/              one tree; controllers are enabled level by level
+    version 1    ROOT/CONTROLLER/holdfast-ID/SLOT/   a tree for each; `unified` is a version 2 without controllers
 
-ID is made from the driver's folder, so that two drivers on one machine do not meet. Each holds a lock on its own while
-it lives: what has no lock was left by one that was killed. Guards stay outside: a limit must not end whoever keeps it.
-The rest (entering, killing, counting kills) the guard does with the folders alone.
+ID is a hash of the driver's folder, so that two drivers on one machine use different groups. Each driver locks its own
+group while it runs: a group without a lock was left by a driver that was killed. Guards stay outside, since a limit
+must not end the process that enforces it. The guard enters, kills and counts kills by itself, with the folders alone.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _NAME = re.compile(r"holdfast-[0-9a-f]{8}")
 
 
 class CgroupTree(Protocol):
-    """Folders of cgroups. The kernel fills each with the files of the controllers that are handed down to it."""
+    """Folders of cgroups. The kernel fills each with the files of the controllers that are enabled for it."""
 
     def make(self, folder: Path) -> None:
-        """Make one, if it is not there."""
+        """Create a folder, if it is missing."""
 
     def remove(self, folder: Path) -> None:
-        """Remove one."""
+        """Remove a folder."""
 
     def hand_down(self, folder: Path, controller: str) -> None:
-        """Let those within the folder have the controller."""
+        """Enable the controller for the groups within the folder."""
 
 
 class KernelTree:
-    """The kernel's own."""
+    """The kernel's tree."""
 
     def make(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True, mode=0o755)
@@ -57,19 +57,19 @@ class KernelTree:
 
 
 class Cgroups:
-    """The cgroups of one driver. Without any that can be written to, it has no controllers and makes none."""
+    """The cgroups of one driver. If it can write to none, it has no controllers and creates no groups."""
 
     def __init__(self, root: Path, owner: Path, tree: CgroupTree | None = None) -> None:
         self._root = root
         self._name = "holdfast-" + blake2b(os.fsencode(owner.resolve()), digest_size=4).hexdigest()
         self._tree = tree or KernelTree()
-        #: Which folder holds those of slots, for each controller that works, and for `unified` or `freezer`.
+        #: The folder above those of slots, for each controller that works, and for `unified` or `freezer`.
         self._bases: dict[str, Path] = {}
-        #: Descriptors of those folders: by them others know that this driver lives.
+        #: Descriptors of those folders, which hold the locks.
         self._locks: list[int] = []
 
     def find(self) -> None:
-        """See which controllers work here, and make the folders above those of slots."""
+        """Detect which controllers work here, and create the folders above those of slots."""
         if (self._root / "cgroup.controllers").exists():
             self._find_unified(self._root, CONTROLLERS)
             return
@@ -81,12 +81,12 @@ class Cgroups:
             self._find_single("freezer")
 
     def strays(self, known: Collection[str]) -> list[list[str]]:
-        """Cgroups of this driver's own that have none of the names: nobody has a record of what may run in them."""
+        """Return the driver's cgroups that have none of these names: no record describes what may run in them."""
         inside = {group.name for base in self._bases.values() for group in base.iterdir() if group.is_dir()}
         return [self.named(name) for name in sorted(inside) if name not in known]
 
     def sweep(self) -> None:
-        """Remove what other drivers on this machine left when they were killed, and in which nobody is any more."""
+        """Remove empty cgroups that killed drivers of this machine left behind."""
         trees = (self._root, *(self._root / name for name in (*CONTROLLERS, "freezer", "unified")))
         for tree in trees:
             for base in sorted(tree.iterdir() if tree.is_dir() else ()):
@@ -109,16 +109,16 @@ class Cgroups:
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Which of memory, cpu and pids are limited by the kernel."""
+        """Which of memory, cpu and pids the kernel limits."""
         return frozenset(CONTROLLERS) & self._bases.keys()
 
     @property
     def works(self) -> bool:
-        """Whether processes can be held together at all."""
+        """Whether cgroups can be used at all."""
         return bool(self._bases)
 
     def make(self, name: str, work: RunSpec) -> list[str]:
-        """A cgroup with the limits of this work: its folders."""
+        """Create a cgroup with the limits of this run; return its folders."""
         folders = list(dict.fromkeys(base / name for base in self._bases.values()))
         try:
             for folder in folders:
@@ -131,11 +131,11 @@ class Cgroups:
         return [str(folder) for folder in folders]
 
     def named(self, name: str) -> list[str]:
-        """The folders of a cgroup that was made under this name, as far as there are any."""
+        """Return the existing folders of the cgroup of this name."""
         return [str(folder) for base in self._bases.values() if (folder := base / name).exists()]
 
     def remove(self, groups: Sequence[str]) -> None:
-        """Remove a cgroup in which nobody is. Its folders are busy for a moment after its last process has ended."""
+        """Remove an empty cgroup. Its folders are busy for a moment after its last process has ended."""
         for group in groups:
             for _ in range(20):
                 with suppress(OSError):
@@ -153,14 +153,15 @@ class Cgroups:
         self.release()
 
     def release(self) -> None:
-        """Let go of the locks."""
+        """Release the locks."""
         for file in self._locks:
             os.close(file)
         self._locks.clear()
 
     def _make_base(self, base: Path) -> None:
-        """Make it, and lock it. Whoever sweeps may have removed it in between: then once more. Tenants may pass through
-        it to their own, and not open it: whoever can open it can lock it."""
+        """Create and lock the folder, again if a sweep removed it in between. Tenants may pass through it but not open
+        it, since opening allows locking.
+        """
         while True:
             self._tree.make(base)
             try:
@@ -168,7 +169,7 @@ class Cgroups:
                 file = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
             except FileNotFoundError:
                 continue
-            with suppress(OSError):  # where nothing can be locked nobody sweeps either
+            with suppress(OSError):  # without locks there is no sweep either
                 fcntl.flock(file, fcntl.LOCK_SH)
             with suppress(FileNotFoundError):
                 if os.stat(base).st_ino == os.fstat(file).st_ino:
@@ -177,7 +178,7 @@ class Cgroups:
             os.close(file)
 
     def _find_unified(self, root: Path, controllers: Sequence[str]) -> None:
-        """Version 2. What cannot be handed down is not limited, but all of a cgroup can be killed in any case."""
+        """Version 2. Controllers that cannot be enabled limit nothing, but a whole cgroup can be killed in any case."""
         base = root / self._name
         with suppress(OSError):
             self._hand_down(root, controllers)
@@ -186,7 +187,7 @@ class Cgroups:
             self._bases |= dict.fromkeys(self._hand_down(base, controllers), base)
 
     def _hand_down(self, level: Path, controllers: Sequence[str]) -> list[str]:
-        """Those of the controllers that this level has, and lets those within it have."""
+        """Enable the controllers that this level has; return those that are enabled."""
         for controller in controllers:
             with suppress(OSError):
                 if controller in _words(level / "cgroup.controllers"):
@@ -203,7 +204,7 @@ class Cgroups:
 
 
 def _limit(group: Path, controller: str, work: RunSpec) -> None:
-    """Write down what this work may use, in the words of the version whose files are there."""
+    """Write the limits of this run, in the format of the version whose files exist."""
     match controller:
         case "memory" if work.need.memory:
             _limit_memory(group, work.need.memory * MEBIBYTE)
@@ -219,7 +220,7 @@ def _limit(group: Path, controller: str, work: RunSpec) -> None:
 
 
 def _limit_memory(group: Path, size_bytes: int) -> None:
-    """What may be used, swap included; and all of it ends together when it is passed, where the kernel can do that."""
+    """Limit memory and swap; beyond it the kernel ends all of the group together, if it can."""
     if (group / "memory.max").exists():
         _write(group / "memory.max", str(size_bytes))
     else:

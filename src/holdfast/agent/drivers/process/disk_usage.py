@@ -1,13 +1,13 @@
-"""How much of the disk a replica's folder takes, and the end of a replica whose folder takes more than it asked for.
+"""Disk usage of replicas' folders, and the end of a replica whose folder exceeds its limit.
 
-It is measured every so often, as `du` counts: blocks, each file once, no links followed, one file system. That is a
-process of its own, so that a folder of ten million files costs the agent's loop nothing. Between two looks a replica
-may take more, and what it has removed and still holds open is in no folder: the bound is kept, but not to the byte.
-Who moves folders about while they are counted, or makes too many of them, keeps them from being counted: a replica of
-which that fails time after time is ended, too.
+It is measured periodically, as `du` counts: blocks, each file once, no links followed, one file system. `du` is a
+separate process, so that a folder of ten million files costs the agent's loop nothing. A replica may exceed its limit
+between two measurements, and deleted files that it holds open are not counted: the limit is enforced, but not to the
+byte. A replica whose folder cannot be measured several times in a row, because it moves or creates too many folders
+meanwhile, is ended too.
 
-A file system's quotas are not used. Those of projects bind nobody who owns the files, who may give them another
-project; and those of users know nothing of one replica (docs/decisions/0029).
+File system quotas are not used. Project quotas do not bind the owner of the files, who may assign them to another
+project; user quotas do not distinguish replicas (docs/decisions/0029).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.blocking_calls import BlockingCalls
 from holdfast.host.runtime.telemetry import Logger
 
-#: So long it may take: then it is given up, and tried anew.
+#: A measurement that takes longer is stopped and repeated.
 MEASURE_SECONDS = 600
-#: So often in a row it may fail. One who moves folders now and then is in the way of it once or twice.
+#: Failed measurements in a row that end a replica. Moving folders now and then makes only one or two fail.
 TRIES = 10
-#: It is not measured again for so many times as long as that took.
+#: After a measurement the replica is not measured again for this multiple of its duration.
 REST = 10
 
 
 class DiskWatch:
-    """Of one driver. A tenant whose folders take long to measure holds up no other one."""
+    """The disk measurements of one driver. Folders that take long to measure do not delay those of other tenants."""
 
     def __init__(self, every_ms: int, folders: RunFolders, clock: Clock, calls: BlockingCalls, logger: Logger) -> None:
         self._every_ms = every_ms
@@ -43,11 +43,11 @@ class DiskWatch:
         self._clock = clock
         self._calls = calls
         self._logger = logger
-        #: Those that are being measured, or were so a moment ago.
+        #: Replicas that are being measured, or were a moment ago.
         self._measured: dict[GuardedRun, asyncio.Task[None]] = {}
 
     async def watch(self, held: Mapping[RunKey, GuardedRun]) -> None:
-        """Measure those that have a bound, for ever."""
+        """Measure replicas with a limit, until cancelled."""
         try:
             while True:
                 await self._clock.sleep(self._every_ms)
@@ -74,20 +74,19 @@ class DiskWatch:
                 self._logger.warning("over-disk", name=record.name, used=used, limit=record.disk_bytes)
                 held.stop(0, ExitReason.DISK_UNKNOWN if used is None else ExitReason.OVER_DISK)
             await self._clock.sleep(REST * (self._clock.boot() - began))
-        except OSError as error:  # of the machine, not of the replica: it cannot be tried
+        except OSError as error:  # an error of the machine, not of the replica: the measurement cannot be tried
             self._logger.warning("not-measured", name=record.name, folder=folder, why=error)
         finally:
             del self._measured[held]
 
 
 def can_measure() -> bool:
-    """Whether there is a `du` on this machine."""
+    """Whether this machine has `du`."""
     return shutil.which("du", path=PATH) is not None
 
 
 def used_bytes(folder: Path) -> int | None:
-    """What is in it; None when that cannot be told. That a file went away meanwhile is no fault. `OSError` when it
-    cannot even be tried."""
+    """Return the folder's disk usage; None if unknown. Files may vanish meanwhile. `OSError` if it cannot be tried."""
     try:
         done = subprocess.run(
             ["du", "-skx", "--", str(folder)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

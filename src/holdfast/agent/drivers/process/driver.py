@@ -1,4 +1,4 @@
-"""A driver of processes: each under a guard of its own, with limits, as the user of its tenant.
+"""The driver of real processes: each under a guard of its own, with limits, as the user of its tenant.
 
 Size: the whole port, with every step of a start beside what undoes it.
 """
@@ -48,16 +48,16 @@ from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
 from holdfast.host.runtime.telemetry import Logger
 
-#: What may hang beside the agent's own folder.
+#: Kinds of blocking calls beside those to the agent's own folder.
 CGROUPS, GUARDS, GONE = "cgroups", "guards that begin", "what was left by processes"
-#: So often it is looked whether what was killed is gone, before the agent speaks.
+#: How often the driver checks that killed strays have ended, before the agent opens a session.
 STRAY_LOOKS = 250
-#: A guard looks at the time four times a second, whatever the machine did meanwhile, and needs as long to end it all.
+#: A guard checks the time four times a second, even if the machine stalls, and needs as long to end everything.
 KILL_MARGIN_MIN_MS = 500
 
 
 class ProcessDriver:
-    """Real processes on this machine, as the port `holdfast.agent.drivers.driver.Driver` describes it."""
+    """Real processes on this machine. It implements the port `holdfast.agent.drivers.driver.Driver`."""
 
     def __init__(self, settings: ProcessSettings, clock: Clock) -> None:
         self._settings = settings
@@ -70,22 +70,22 @@ class ProcessDriver:
         self._tenants = TenantUsers(Path(settings.tenant_map), settings.tenant_users)
         self._held: dict[RunKey, GuardedRun] = {}
         self._starting: set[RunKey] = set()
-        #: Those whose guards are being called.
+        #: Runs whose guards are being connected.
         self._finding: set[GuardedRun] = set()
         self._disk = DiskWatch(settings.disk_ms, self._folders, clock, self._calls, self._logger)
-        #: Something was moved away that is to be removed.
+        #: Set when folders were moved away that are to be removed.
         self._left = asyncio.Event()
         self._changed = asyncio.Event()
         #: The region's grace, which bounds that of leased work, and its kill margin: parts of the fence (RULES 4).
         self._times = DEFAULT_TIMES
-        #: Why replicas have no namespaces of their own; empty: they have.
+        #: Why replicas have no own namespaces; empty: they have them.
         self._no_namespaces = "not tried yet"
-        #: What goes on by itself: starts, which are seen to their end, and the rest, which ends with the agent.
+        #: Background tasks: starts, which always run to their end, and the others, which end with the agent.
         self._starts: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Find what an earlier agent started, and take it over."""
+        """Adopt the runs that an earlier agent started."""
         await self._calls.wait(FOLDER, self._folders.prepare)
         if self._settings.cgroups:
             await self._calls.wait(CGROUPS, self._cgroups.find)
@@ -100,25 +100,25 @@ class ProcessDriver:
             self._begin(task, self._tasks)
 
     async def sweep(self) -> None:
-        """Remove what agents of other folders of this machine left when they were killed, as far as nothing runs."""
+        """Remove empty cgroups that killed agents of other folders of this machine left behind."""
         if self._settings.cgroups:
             await self._calls.wait(CGROUPS, self._cgroups.sweep)
 
     @property
     def kinds(self) -> Collection[Kind]:
-        """Processes, and nothing that is only played."""
+        """Processes only; no simulated runs."""
         return (Kind.PROCESS,)
 
     def capabilities(self) -> Capabilities:
-        """What is limited here, how, and what is not."""
+        """Return which limits and isolation are enforced here, how, and what is missing."""
         return capabilities_of(self._cgroups, self._no_namespaces)
 
     def runs(self) -> Sequence[RunStatus]:
-        """What there is, by binding."""
+        """Return all runs, by binding."""
         return [held.live for _, held in sorted(self._held.items())]
 
     async def start(self, work: RunSpec) -> None:
-        """Start it, or raise `CannotStart`. It is seen to its end, whoever stops waiting for it."""
+        """Start a run, or raise `CannotStart`. Cancelling the wait does not cancel the start."""
         await asyncio.shield(self._begin(self._start(work), self._starts))
 
     async def stop(self, slot: SlotKey, epoch: Revision, grace_ms: int) -> None:
@@ -138,19 +138,19 @@ class ProcessDriver:
         return ran.code
 
     def keep(self, times: AgentTimes) -> int:
-        """Act by these numbers. A guard that is asked for less than it can do takes its own time."""
+        """Use these durations. Below a guard's minimum, the minimum counts."""
         self._times = times
         return times.grace + max(times.kill_margin, KILL_MARGIN_MIN_MS)
 
     def extend(self, deadline: int) -> None:
-        """Tell the guards of all leased work; none of them is waited for."""
+        """Send the deadline to the guards of all leased work, without waiting for them."""
         grace_ms = self._times.grace
         message, now = extension(deadline, grace_ms), self._clock.boot()
         for held in self._held.values():
             held.extend(message, deadline, grace_ms, now)
 
     async def forget(self, slot: SlotKey, epoch: Revision) -> None:
-        """Remove the record, the result, the cgroup and the working folder of what has ended; keep its logs."""
+        """Remove the record, the result, the cgroup and the working folder of an ended run; retain its logs."""
         held = self._held.get((slot, epoch))
         if held is None:
             return
@@ -160,7 +160,7 @@ class ProcessDriver:
         try:
             await self._calls.wait(FOLDER, lambda: self._clear_away(held.record))
             self._left.set()
-        except OSError as error:  # it stays in the way of the same binding, and of nobody else
+        except OSError as error:  # it only blocks another start of the same binding
             self._logger.warning("not-cleared-away", name=held.live.name, why=error)
 
     async def changed(self) -> None:
@@ -169,8 +169,8 @@ class ProcessDriver:
         self._changed.clear()
 
     async def close(self) -> None:
-        """See starts to their end, and hang up. What runs stays."""
-        if self._starts:  # what hangs is found by the next agent
+        """Finish pending starts, and disconnect from guards. Runs continue."""
+        if self._starts:  # the next agent adopts starts that hang
             await asyncio.wait(self._starts, timeout=self._settings.start_ms / 1_000)
         for task in self._tasks:
             task.cancel()
@@ -182,18 +182,18 @@ class ProcessDriver:
 
     def _try_namespaces(self) -> None:
         if not self._settings.namespaces:
-            self._no_namespaces = "the node's operator has turned namespaces off"
+            self._no_namespaces = "the node's operator has disabled namespaces"
         elif os.geteuid() != 0:
-            self._no_namespaces = "only an agent that is root can give them their own"
+            self._no_namespaces = "only an agent that runs as root can create namespaces"
         else:
             self._no_namespaces = why_no_namespaces(self._settings)
 
     async def _end_strays(self, known: Collection[str]) -> None:
-        """End what runs in a cgroup of ours without a folder: nobody could say of it that it is there."""
+        """End what runs in a cgroup of this driver without a folder: no run could be reported for it."""
         for groups in self._cgroups.strays(known):
             if kernel.members(groups):
-                self._logger.warning("stray", groups=groups, then="what runs there is ended")
-            for _ in range(STRAY_LOOKS):  # what was killed and is not gone by then runs none of its own code any more
+                self._logger.warning("stray", groups=groups, then="its processes are killed")
+            for _ in range(STRAY_LOOKS):  # a killed process that still exists then executes no code of its own
                 if not kernel.members(groups):
                     break
                 kernel.kill_members(groups)
@@ -201,11 +201,11 @@ class ProcessDriver:
             await self._calls.wait(CGROUPS, lambda groups=groups: self._cgroups.remove(groups))  # type: ignore[misc]
 
     async def _adopt(self, folder: Path) -> None:
-        """What an earlier agent left in this folder."""
+        """Adopt what an earlier agent left in this folder."""
         try:
             record = await self._begun_in(folder)
         except UnreadableGuardFile as error:
-            self._logger.warning("record-unreadable", slot=folder.name, why=error, then="what runs there is ended")
+            self._logger.warning("record-unreadable", slot=folder.name, why=error, then="its processes are killed")
             record = self._made_up(folder)
             await self._hold(record, folder)
             await self.stop(*record.binding, 0)
@@ -238,7 +238,7 @@ class ProcessDriver:
             raise CannotStart(StartFault.DRIVER, "its lease has run out")
         binding = work.slot, work.epoch
         if binding in self._starting:
-            raise CannotStart(StartFault.DRIVER, f"{work.name} is there already: it is being started")
+            raise CannotStart(StartFault.DRIVER, f"{work.name} is there already: its start is in progress")
         self._starting.add(binding)
         try:
             await self._start_alone(work, run_name(binding))
@@ -248,23 +248,23 @@ class ProcessDriver:
     async def _start_alone(self, work: RunSpec, name: str) -> None:
         stray = self._folders.of(name)
         if (work.slot, work.epoch) not in self._held and await self._calls.wait(FOLDER, stray.exists):
-            await self._adopt(stray)  # an agent that was there before may have begun it since we looked
+            await self._adopt(stray)  # an earlier agent may have started it since the last check
         folder, order = await self._prepare(work, name)
         try:
             await self._calls.wait(GUARDS, lambda: launch(order, folder, self._settings.start_ms))
             record = await self._calls.wait(FOLDER, lambda: read_record(folder))
             assert record is not None, f"{folder} has no record of what was begun"
         except asyncio.CancelledError:
-            raise  # the agent goes: the next one finds what has come of it
+            raise  # the agent stops: the next one adopts whatever was started
         except BaseException:
             await self._undo(name, folder)
             raise
         await self._hold(record, folder)
 
     async def _prepare(self, work: RunSpec, name: str) -> tuple[Path, dict[str, Any]]:
-        """Everything that a guard needs: its order, and folders that nobody else uses."""
+        """Prepare what a guard needs: its order, and folders that no other run uses."""
         if not work.command:
-            raise CannotStart(StartFault.MISSING_BINARY, "no command is given")
+            raise CannotStart(StartFault.MISSING_BINARY, "the template has no command")
         if work.folder and not os.path.isabs(work.folder):
             raise CannotStart(StartFault.FOLDER, f"{work.folder}: not an absolute path")
         limit_ms, settings = self._settings.answer_ms, self._settings
@@ -281,7 +281,7 @@ class ProcessDriver:
         except Hangs as error:
             code = StartFault.SECRET if "secrets" in str(error) else StartFault.DRIVER
             raise CannotStart(
-                code, f"{error}\nhint: see whether the node's mounts and its table of users answer"
+                code, f"{error}\nhint: check that the node's mounts and its user database respond"
             ) from None
         check_ports_free(work.ports)
         try:
@@ -300,7 +300,7 @@ class ProcessDriver:
         return folder, self._cgroups.make(name, work)
 
     async def _undo(self, name: str, folder: Path) -> None:
-        """Nothing is left of what could not be started."""
+        """Remove everything of a run that could not be started."""
         try:
             record = await retry_until_able(self._clock, lambda: self._begun_in(folder))
         except UnreadableGuardFile:
@@ -318,8 +318,9 @@ class ProcessDriver:
         return placeholder_record(folder, self._folders.binding_of(folder), self._cgroups.named(folder.name))
 
     async def _begun_in(self, folder: Path) -> GuardRecord | None:
-        """The record of what was begun in this folder; None: nothing was, and nothing will be. A guard on its way may
-        write it at any time, but only once: so it is seen, or has nothing left to write it with."""
+        """Return the record of the run in this folder; None: none began, and none will. A starting guard may write its
+        record at any time, but once: either it is read here, or removing the folder prevents it.
+        """
         for _ in range(3):
             record = await self._calls.wait(FOLDER, lambda: read_record(folder))
             if record is not None or await self._calls.wait(FOLDER, lambda: self._remove_unbegun(folder)):
@@ -340,19 +341,19 @@ class ProcessDriver:
             self._begin(self._find(held), self._tasks)
 
     async def _watch_guards(self) -> None:
-        """See that guards do what they are for: one that hangs is killed, and so is what it guards."""
+        """Check that guards work: one that hangs past a deadline is killed, and its process with it."""
         while True:
             patience_ms = max(self._times.kill_margin, KILL_MARGIN_MIN_MS) // 2
             await self._clock.sleep(patience_ms // 2)
             for held in list(self._held.values()):
-                with suppress(OSError):  # without a descriptor left: until the next look
+                with suppress(OSError):  # without a free descriptor: try again next time
                     if held.hasten(self._clock.boot(), patience_ms):
                         self._logger.warning("guard-hung", name=held.live.name, guard=held.record.guard.pid)
                 if held.is_out_of_reach and held not in self._finding:
                     self._begin(self._find(held), self._tasks)
 
     async def _remove_what_is_left(self) -> None:
-        """Remove what was moved away; what cannot be removed stays until the agent's next life."""
+        """Remove folders that were moved away; those that cannot be removed stay until the agent starts again."""
         while True:
             await self._left.wait()
             self._left.clear()
@@ -360,7 +361,7 @@ class ProcessDriver:
                 self._logger.warning("not-removed", why=error)
 
     async def _remember_users(self) -> None:
-        """Whoever was given a number and still runs has it, should the machine have forgotten."""
+        """Record the users of adopted runs again, in case the machine's file was lost."""
         records = [held.record for held in self._held.values() if held.record.tenant]
         if not records:
             return
@@ -386,7 +387,7 @@ class ProcessDriver:
         return task
 
     def _note(self, task: asyncio.Task[None]) -> None:
-        """A failure that nobody waits for must not pass in silence; a start that cannot be is its caller's."""
+        """Log a failure that no caller waits for. A start that is refused is reported to its caller."""
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, CannotStart):
             self._logger.error("task-failed", error)

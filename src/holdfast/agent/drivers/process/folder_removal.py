@@ -1,7 +1,7 @@
-"""Removing a folder that somebody else filled, who may have meant it to be hard.
+"""Removes a folder that a tenant filled, possibly in a way that makes removal hard.
 
-No link is followed, no path is ever longer than one name, and no more than three descriptors are open at a time: a
-folder within a folder is moved up before it is emptied, so that however deep they lie, all are reached in turn.
+It follows no link, uses no path longer than one name, and opens at most three descriptors at a time. A folder within a
+folder is moved up before it is emptied, so that any depth of nesting is reached.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from itertools import count, islice
 from pathlib import Path
 from secrets import token_hex
 
-#: So many names are held at a time.
+#: Largest number of names in memory at a time.
 NAMES_MAX = 1_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove it and all in it. `OSError` when something stays, as where somebody has mounted something there."""
+    """Remove a folder and all in it. `OSError` if something stays, for example a mount."""
     above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if folder.is_symlink() or not folder.is_dir():
@@ -38,7 +38,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _remove(name: str, above: int, fresh: Iterator[str]) -> None:
-    """Remove a folder and its files; the folders in it go to where it was."""
+    """Remove a folder and its files; move the folders in it to its parent."""
     folder = _opened(name, above)
     try:
         while some := _names(folder):
@@ -54,7 +54,7 @@ def _remove(name: str, above: int, fresh: Iterator[str]) -> None:
 
 
 def _opened(name: str, above: int) -> int:
-    """Open a folder, from now on nobody else's: who was handed it by another process of its owner adds nothing more."""
+    """Open a folder and take its ownership, so that processes of its former owner can add nothing more."""
     _own(name, above)
     folder = os.open(name, _FOLDER, dir_fd=above)
     if os.geteuid() == 0:
@@ -64,12 +64,12 @@ def _opened(name: str, above: int) -> int:
 
 
 def _own(name: str, above: int) -> None:
-    """Its owner may have closed a folder to itself, which holds up everybody but root."""
+    """Open a folder that its owner has closed to itself, which hinders every user but root."""
     if os.geteuid() != 0:
         os.chmod(name, 0o700, dir_fd=above)
 
 
 def _names(folder: int) -> list[tuple[str, bool]]:
-    """Some of what is in a folder, and whether each is a folder, which a link to one is not."""
+    """Return some of the names in a folder, and whether each is a folder; a link is not."""
     with os.scandir(folder) as found:
         return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(found, NAMES_MAX)]

@@ -1,8 +1,8 @@
-"""The line between an agent and a guard: small messages in JSON over a socket in the slot's folder.
+"""The connection between an agent and a guard: small JSON messages over a socket in the slot's folder.
 
-The guard tells what is when somebody comes and whenever it changes; an agent asks to extend, to stop, to run a command
-beside the process, to go. The socket keeps messages apart and ends with either side. Sending never waits: a guard that
-does not read its messages is not renewed, and ends what it guards at its deadline, as it should.
+The guard sends its report when an agent connects and after each change; an agent sends extend, stop, run and go. The
+socket preserves message boundaries and closes with either side. Sending never waits: a guard that does not read its
+messages is not renewed, and ends its process at the deadline, as it should.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.agent.drivers.driver import OWN_ERRNOS, ExitReason
 from holdfast.agent.drivers.process.guard_files import ExecResult, GuardReport, read_report
 from holdfast.agent.guard import files
 
-#: Called with what the guard said; with None when it has gone.
+#: Called with each message of the guard; with None when it has gone.
 OnGuardMessage = Callable[[GuardReport | ExecResult | None], None]
 
 
@@ -34,27 +34,27 @@ class GuardConnection:
         self._loop.add_reader(connection.fileno(), self._read)
 
     def extend(self, message: bytes) -> bool:
-        """Send what `extension` made, the same for all; whether it was sent."""
+        """Send a message made by `extension`, the same for all guards; whether it was sent."""
         return self._send(message)
 
     def stop(self, grace_ms: int, why: ExitReason) -> bool:
-        """Ask it to end what it guards, for this reason; whether that was sent."""
+        """Request the end of the process, for this reason; whether the request was sent."""
         return self._send(msgspec.json.encode({"stop": grace_ms, "why": why}))
 
     def run(self, number: int, command: tuple[str, ...], limit_ms: int) -> bool:
-        """Ask it to run a command beside what it guards, for no longer than that; whether that was sent."""
+        """Request a command beside the process, for at most `limit_ms`; whether the request was sent."""
         return self._send(msgspec.json.encode({"run": number, "command": command, "limit": limit_ms}))
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for that command any more."""
+        """Cancel a command: its caller no longer waits."""
         self._send(msgspec.json.encode({"cancel": number}))
 
     def go(self) -> None:
-        """What it guarded is forgotten."""
+        """Let the guard exit: its run is forgotten."""
         self._send(b'{"go": true}')
 
     def close(self) -> None:
-        """Hang up. Nothing is heard any more."""
+        """Disconnect. No more messages are received."""
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
@@ -75,16 +75,17 @@ class GuardConnection:
 
 
 def extension(deadline: int, grace_ms: int) -> bytes:
-    """The message that gives a guard until then, and no more grace after that."""
+    """Return the message that extends a guard's deadline and bounds its grace."""
     return msgspec.json.encode({"extend": deadline, "grace": grace_ms})
 
 
 def connect(folder: Path) -> socket.socket | None:
-    """A connection to the guard of this folder; None when nobody is there. `OSError` when that cannot be found out, as
-    `BlockingIOError` when it takes no more calls for the time being. May take as long as the disk of the folder."""
+    """Return a connection to the folder's guard; None if none listens. `OSError` if that is uncertain, such as
+    `BlockingIOError` while its queue is full. It may block on the disk.
+    """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     try:
-        # By a descriptor of the folder: an address has room for a hundred characters, and a path may have more.
+        # by a descriptor: a socket address holds about a hundred characters
         there = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         try:
             connection.connect(f"/proc/self/fd/{there}/{files.SOCKET}")

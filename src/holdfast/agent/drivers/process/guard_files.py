@@ -1,11 +1,11 @@
-"""What guards write about a replica, and what it means.
+"""The files that a guard writes about its run, and their meaning.
 
-    who            before the process begins: who it is and who its guard is, by pid, start time and boot, in a link
-    record.json    then: the same, and what its driver knows of it
-    result.json    when nothing of it is left: how it ended
+    who          before the process begins: pid, start time and boot of process and guard, in a link's target
+    record.json  then: the same, and what the driver needs to know of the run
+    result.json  when nothing of the run is left: how it ended
 
-A pid alone names nobody: pids are used again, and after a reboot all of them are. None of these files holds a secret,
-nor what the process was given to run. A guard may be older than the agent that finds it: fields and words are only ever
+A pid alone identifies nothing: pids are reused, and after a reboot all of them are. None of these files contains a
+secret, a command or a variable. A guard may be older than the agent that finds it: fields and values are only ever
 added, fields with a default.
 """
 
@@ -28,14 +28,13 @@ from holdfast.core.model.values.structs import Revision, SlotKey
 
 
 class ProcessId(Struct, frozen=True, array_like=True):
-    """A process of this boot: its pid, and when it was started, in ticks since boot."""
+    """A process of this boot: its pid, and its start time in ticks since boot."""
 
     pid: int
     start: int
 
     def is_alive(self) -> bool:
-        """Whether it is this very process that has the pid now, and that it has not ended. `OSError` when that cannot
-        be looked at."""
+        """Whether this very process still has the pid and has not ended. `OSError` if that cannot be examined."""
         found = kernel.seen(self.pid)
         return found is not None and found.state not in "ZX" and found.start == self.start
 
@@ -44,8 +43,9 @@ NOBODY = ProcessId(0, 0)
 
 
 class GuardRecord(Struct, frozen=True):
-    """A replica that was begun. The guard adds when it was, who it is itself, who the process is, and the first one in
-    the namespaces of the replica, if it has its own."""
+    """The record of a run. The guard adds its start time and the ids of itself, the process, and the first process in
+    the replica's own namespaces.
+    """
 
     slot: SlotKey
     epoch: Revision
@@ -60,7 +60,7 @@ class GuardRecord(Struct, frozen=True):
     since: int = 0
     guard: ProcessId = NOBODY
     process: ProcessId = NOBODY
-    #: The user that it runs as, and the tenant whose alone that is; none: a user that was named, or the agent's.
+    #: Its user, and its tenant if the user is that tenant's own; empty: a named user, or the agent's.
     uid: int = 0
     tenant: str = ""
     disk_bytes: int = 0
@@ -68,12 +68,12 @@ class GuardRecord(Struct, frozen=True):
 
     @property
     def binding(self) -> RunKey:
-        """Whose it is."""
+        """The binding of the run."""
         return self.slot, self.epoch
 
 
 class GuardIdentity(Struct, frozen=True):
-    """Who a replica is, where that is all that is known."""
+    """The process ids of a run, if its record is unreadable."""
 
     boot: str
     guard: ProcessId = NOBODY
@@ -82,7 +82,7 @@ class GuardIdentity(Struct, frozen=True):
 
 
 class GuardReport(Struct, frozen=True):
-    """What a guard says on its line, and as its result. A negative code is the signal that ended the process."""
+    """A guard's message and result. A negative code is the signal that ended the process."""
 
     state: RunState
     pid: int
@@ -94,8 +94,7 @@ class GuardReport(Struct, frozen=True):
 
 
 class ExecResult(Struct, frozen=True):
-    """What a guard says on its line of a command that it was asked to run: its exit code, negative for the signal that
-    ended it; or at which step it failed."""
+    """The result of a command: its exit code, negative for a signal; or the step at which it failed."""
 
     ran: int
     code: int = 0
@@ -103,7 +102,7 @@ class ExecResult(Struct, frozen=True):
 
 
 class UnreadableGuardFile(Exception):
-    """A file of a guard's says nothing that can be understood."""
+    """A file of a guard cannot be decoded."""
 
 
 T = TypeVar("T")
@@ -115,36 +114,36 @@ _who = msgspec.json.Decoder(GuardIdentity)
 
 
 def read_record(folder: Path) -> GuardRecord | None:
-    """The record in a slot's folder; None when nothing was begun there."""
+    """Return the record in a slot's folder; None if nothing was started there."""
     return _read(folder / files.RECORD, _records)
 
 
 def placeholder_record(folder: Path, binding: RunKey, groups: Sequence[str]) -> GuardRecord:
-    """What is held of a replica whose record cannot be read: enough to end it, and no more."""
+    """Return a record for a run whose own cannot be read: enough to end it."""
     who = GuardIdentity(boot_id())
-    with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):  # nobody knows: its guard is asked, if it answers
+    with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):  # unknown: only its guard can end it
         who = _who.decode(os.readlink(os.fsencode(folder / files.WHO)))
     record = GuardRecord(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, who.guard, who.process)
     return replace(record, first=who.first)
 
 
 def read_result(folder: Path) -> GuardReport | None:
-    """How the replica of this folder ended; None when that is not known, or it has not."""
+    """Return how the run of this folder ended; None if that is unknown, or it has not ended."""
     return _read(folder / files.RESULT, _said)
 
 
 def read_report(raw: bytes) -> GuardReport | ExecResult:
-    """What a guard said on its line."""
+    """Decode a guard's message."""
     return _ran.decode(raw) if raw.startswith(b'{"ran"') else _said.decode(raw)
 
 
 def boot_id() -> str:
-    """Which life of the machine this is: pids and its even clock mean nothing in another."""
+    """Return the id of the current boot: pids and the boot clock have no meaning in another."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def status_of(record: GuardRecord, said: GuardReport) -> RunStatus:
-    """A replica as its guard tells of it."""
+    """Return the status of a run from its guard's report."""
     ended = said.state is RunState.ENDED
     code, number = (said.code, 0) if said.code is None or said.code >= 0 else (None, -said.code)
     why = _why(said) if ended else said.why
@@ -154,7 +153,7 @@ def status_of(record: GuardRecord, said: GuardReport) -> RunStatus:
 
 
 def lost_status(record: GuardRecord, why: ExitReason, state: RunState = RunState.ENDED) -> RunStatus:
-    """A replica of which no guard tells any more."""
+    """Return the status of a run without a guard."""
     where = (record.slot, record.epoch, record.name, state, record.since)
     return RunStatus(*where, 0, record.leased, record.deadline, None, 0, why, exit_message(why, record, None))
 
@@ -170,16 +169,16 @@ def _why(said: GuardReport) -> ExitReason:
 
 
 def exit_message(why: ExitReason, record: GuardRecord, code: int | None) -> str:
-    """Why a replica ended, for people."""
+    """Return why a run ended, as a sentence for operators."""
     match why:
         case ExitReason.EXIT:
             return f"it ended by itself with code {code}"
         case ExitReason.SIGNALLED:
-            return f"it was ended by {_named(-(code or 0))}, which nobody here had sent"
+            return f"it was ended by {_named(-(code or 0))}, which was not sent by Holdfast"
         case ExitReason.STOPPED:
-            return "it was asked to end, and did"
+            return "its agent stopped it"
         case ExitReason.KILLED:
-            return "it was asked to end, did not within its grace, and was killed"
+            return "its agent stopped it; it did not end within its grace, and was killed"
         case ExitReason.DEADLINE:
             return "its lease was not renewed in time"
         case ExitReason.OVER_MEMORY:
@@ -189,16 +188,16 @@ def exit_message(why: ExitReason, record: GuardRecord, code: int | None) -> str:
         case ExitReason.OVER_DISK:
             return f"it used more than its {record.disk_bytes >> 20} MiB of disk, and was killed"
         case ExitReason.DISK_UNKNOWN:
-            return f"what it keeps on disk, {record.disk_bytes >> 20} MiB at most, could not be measured; it was killed"
+            return f"its disk usage, {record.disk_bytes >> 20} MiB at most, could not be measured; it was killed"
         case ExitReason.GUARD_GONE:
-            return "its guard was killed or hung, and it was killed with it"
+            return "its guard was killed or hung, and the run was killed with it"
         case ExitReason.REBOOTED:
-            return "the machine was started anew"
+            return "the machine was rebooted"
     return ""
 
 
 def _named(number: int) -> str:
-    """A signal for people; those of real time have no names."""
+    """Return a signal's name; real-time signals have none."""
     try:
         return signal.Signals(number).name
     except ValueError:

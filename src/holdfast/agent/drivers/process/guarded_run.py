@@ -1,13 +1,13 @@
-"""One replica as the driver has it: found, listened to, and ended for good.
+"""One run in the driver: found, connected, and ended for good.
 
     find ──result.json──────────────────────────────▶ ended
-         ──its guard lives and answers──▶ on the line ──the line ends──▶ find
-         ──its guard lives and is silent──▶ as it was ──it answers──▶ on the line
+         ──its guard lives and answers──▶ connected ──the connection ends──▶ find
+         ──its guard lives and is silent──▶ unchanged ──it answers──▶ connected
                                                       ──its end is overdue──▶ its guard is killed ──▶ find
          ──otherwise──▶ stopping ──clear: what is left is killed──▶ ended, guard-gone
 
-A replica that was just started and one that an earlier agent left are found in the same way. A guard may be silent for
-as long as its machine swaps: of what it guards nothing is known to be wrong, and only a fence has to fall in time.
+A run that was just started and one of an earlier agent are found in the same way. A guard may be silent for as long as
+its machine swaps: that shows nothing about its process, and only a fence has to pass in time.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ from holdfast.host.runtime.blocking_calls import BlockingCalls
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 
 NEVER = 2**62
-#: What may hang here: the disk of the agent's own folder.
+#: The kind of blocking call used here: the disk of the agent's own folder.
 FOLDER = "the agent's folder"
 
 
 class GuardedRun:
-    """A replica and the line to its guard. `tell` is called when something has changed; with True, when its guard is
-    gone and it is to be found again."""
+    """A run and the connection to its guard. `tell` is called after each change; with True if the guard is gone."""
 
     def __init__(
         self,
@@ -64,20 +63,20 @@ class GuardedRun:
         self._calls = calls
         self._tell = tell
         self._line: GuardConnection | None = None
-        #: Whether its guard answered, of a line that was just called.
+        #: Whether the guard answered on the connection that was just opened.
         self._answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        #: Commands that run beside it, by the number under which its guard was asked.
+        #: Commands that run beside it, by the number of their request.
         self._commands: dict[int, asyncio.Future[ExecResult | None]] = {}
         self._numbers = count(1)
-        #: When it is to be killed, if it was asked to end, and why; and the deadline that its guard is known to hold.
+        #: When and why it is killed, if it was stopped; and the last deadline that its guard is known to have.
         self._due = 0
         self._why = ExitReason.STOPPED
         self._deadline = record.deadline
-        #: Its guard lives, and has not answered the last call.
+        #: Its guard lives, and has not answered the last connection.
         self.is_silent = False
 
     async def find(self, answer_ms: int) -> bool:
-        """See what has become of it. Whether it is on the line, or has ended; otherwise it is to be cleared."""
+        """Find the state of the run. Whether it is connected or ended; otherwise it must be cleared."""
         if await self._has_result():
             return True
         if self.record.boot != boot_id():
@@ -89,13 +88,13 @@ class GuardedRun:
         return False
 
     async def clear(self) -> None:
-        """End what its guard has left; returns when nothing is, which may take as long as the kernel likes."""
+        """End what its guard has left; return when nothing is left, however long the kernel needs."""
         await kill_leftovers(self.record, self._clock)
-        if not await self._has_result():  # it may have been written while we looked
+        if not await self._has_result():  # it may have been written meanwhile
             self._become(lost_status(self.record, ExitReason.GUARD_GONE))
 
     def stop(self, grace_ms: int, why: ExitReason = ExitReason.STOPPED) -> None:
-        """Begin to end it. Why it ends is what was said first."""
+        """Begin to end it. The first reason counts."""
         due = self._clock.boot() + grace_ms
         self._why = self._why if self._due else why
         self._due = min(self._due, due) if self._due else due
@@ -105,14 +104,15 @@ class GuardedRun:
             self._line.stop(grace_ms, self._why)
 
     async def run(self, command: tuple[str, ...], limit_ms: int, answer_ms: int) -> ExecResult:
-        """Run a command beside it, under its guard, which ends it in time: one that has not answered by then does not
-        hear. Whoever stops waiting ends it."""
+        """Run a command under the guard, which ends it at the limit; a guard without an answer soon after is not
+        responding. Cancelling the wait ends the command.
+        """
         line, number = self._line, next(self._numbers)
         answer: asyncio.Future[ExecResult | None] = asyncio.get_running_loop().create_future()
         self._commands[number] = answer
         try:
             if line is None or not line.run(number, command, limit_ms):
-                raise ExecNotRun("its guard does not hear, and nothing runs for it but by that")
+                raise ExecNotRun("its guard is not connected, so no command can run beside it")
             ran = await within(self._clock, limit_ms + answer_ms, answer)
         except DeadlinePassed:
             raise ExecNotRun(f"its guard has not answered for {limit_ms + answer_ms} ms") from None
@@ -125,15 +125,16 @@ class GuardedRun:
         return ran
 
     def extend(self, message: bytes, deadline: int, grace_ms: int, now: int) -> None:
-        """Hand on how long it may live. What we think of its deadline is what its guard must have heard."""
+        """Send the new deadline to the guard. The driver counts only deadlines that were sent."""
         live = self.live
         if self.record.leased and self._line is not None and self._line.extend(message) and now < live.deadline:
             self.live = replace(live, deadline=max(live.deadline, deadline))
             self.record = replace(self.record, grace_ms=min(self.record.grace_ms, grace_ms))
 
     def hasten(self, now: int, patience_ms: int) -> bool:
-        """Kill its guard, and so its process, if what should have been killed still lives; whether that was so. What
-        has left its session is the guard's as long as there is one, and is killed before it."""
+        """Kill the guard and its process if that lives after its end was due; whether so. Descendants that left the
+        session are killed first, since only the guard identifies them.
+        """
         if (self._line is None and not self.is_silent) or now < self._ends_at() + patience_ms:
             return False
         self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
@@ -148,29 +149,29 @@ class GuardedRun:
         return kill_process(self.record.guard)
 
     def let_go(self) -> None:
-        """It is forgotten: a guard that could not write its result need not wait any longer."""
+        """Forget the run: a guard that could not write its result need not wait any longer."""
         if self._line is not None:
             self._line.go()
         self.hang_up()
         for one in (self.record.guard, self.record.process, self.record.first):
-            with suppress(OSError):  # where the agent is the first process of a container, orphans are its own
+            with suppress(OSError):  # if the agent is the first process of a container, it inherits orphans
                 if (left := kernel.seen(one.pid)) is not None and left.start == one.start:
                     os.waitpid(one.pid, os.WNOHANG)
 
     @property
     def is_out_of_reach(self) -> bool:
-        """Whether its guard lives, and did not even take a call."""
+        """Whether its guard lives and did not even accept a connection."""
         return self.is_silent and self._line is None
 
     def hang_up(self) -> None:
-        """Hear nothing of it any more."""
+        """Disconnect from the guard."""
         if self._line is not None:
             self._line.close()
             self._line = None
         self._give_up_commands()
 
     def _ends_at(self) -> int:
-        """When it is to be gone: since it was asked to end, or its lease is over."""
+        """Return when it must have ended, since it was stopped or its lease expired."""
         ends = [self._due] if self._due else []
         return min([*ends, self._deadline + self.record.grace_ms] if self.record.leased else ends, default=NEVER)
 
@@ -193,7 +194,7 @@ class GuardedRun:
         return there
 
     def _is_kept_silently(self) -> bool:
-        """It is as it was, as far as anybody knows; if nobody knows who its guard is, that is too little."""
+        """Keep the last known state; whether the id of its guard is known, which this requires."""
         if self.record.guard == NOBODY:
             return False
         self.is_silent = True

@@ -1,7 +1,7 @@
-"""A guard's order, and its answer.
+"""The order of a guard, and its answer.
 
-The order goes through the guard's stdin, and its own environment is empty: what a process is given, secrets too, stands
-in no list of processes and in no file. The guard answers once: the process has begun, or at which step it failed.
+The order is sent to the guard's stdin, and the guard's own environment is empty: commands, variables and secrets appear
+in no process list and no file. The guard answers once: the process has begun, or the step at which it failed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from holdfast.agent.guard import files, kernel
 
 #: The program of a guard.
 PROGRAM = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(files.__file__), "__main__.py"))
-#: An exec that fails for want of room is no fault of the binary.
+#: An exec that fails for lack of resources does not show a fault of the binary.
 _NOT_THE_BINARY = {errno.E2BIG, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EIO, 0}
 
 
 def record_of(work: RunSpec, groups: list[str], boot: str, most_ms: int, user: TenantUser | None) -> GuardRecord:
-    """What is known of a replica before it begins. That of leased work has no longer grace than `most_ms`."""
+    """Return the record of a run before it begins. Leased work has a grace of at most `most_ms`."""
     grace = min(work.grace_ms, most_ms) if work.leased else work.grace_ms
     leased = (work.leased, work.deadline if work.leased else 0, grace)
     limits = (work.need.memory * MEBIBYTE, work.pids, tuple(groups))
     who = (os.geteuid(), "") if user is None else (user.uid, user.tenant)
-    disk_bytes = 0 if work.folder else work.need.disk * MEBIBYTE  # what is not the driver's own may be others', too
+    disk_bytes = 0 if work.folder else work.need.disk * MEBIBYTE  # other folders may contain files of others
     record = GuardRecord(work.slot, work.epoch, work.name, boot, *leased, *limits)
     return replace(record, uid=who[0], tenant=who[1], disk_bytes=disk_bytes)
 
@@ -52,7 +52,7 @@ def order_of(
     settings: ProcessSettings,
     namespaces: bool,
 ) -> dict[str, Any]:
-    """What a guard is told. It looks every so often where the kernel keeps no limit, or kills only a part."""
+    """Return a guard's order. It samples if the kernel enforces no limit, or kills only a part of the run."""
     sampled_bytes = 0 if "memory" in cgroups.controllers else record.memory_bytes
     sampled_pids = 0 if "pids" in cgroups.controllers else record.pids
     kills_a_part = record.memory_bytes and any(os.path.exists(f"{one}/memory.oom_control") for one in record.groups)
@@ -76,7 +76,7 @@ def order_of(
 
 
 def namespaces_of(settings: ProcessSettings, memory_bytes: int) -> dict[str, Any]:
-    """What a replica sees of the node, in namespaces of its own. What it keeps in `/tmp` is in memory."""
+    """Return the settings of a replica's own namespaces. Its `/tmp` is in memory."""
     hidden = (settings.folder, settings.secret_folder, settings.tenant_map, *settings.hidden)
     return {
         "hidden": [os.path.realpath(path) for path in hidden if path],
@@ -86,7 +86,7 @@ def namespaces_of(settings: ProcessSettings, memory_bytes: int) -> dict[str, Any
 
 
 def why_no_namespaces(settings: ProcessSettings) -> str:
-    """Try what a guard would do: why it cannot be done here; empty: it can."""
+    """Return why a guard cannot create namespaces here, by trying it; empty: it can."""
     order = {"groups": [], "own": False, "namespaces": namespaces_of(settings, 0)}
     try:
         tried = subprocess.run(
@@ -95,12 +95,13 @@ def why_no_namespaces(settings: ProcessSettings) -> str:
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return tried.stdout.decode().strip() if tried.returncode == 0 else "the trial of it failed"
+    return tried.stdout.decode().strip() if tried.returncode == 0 else "the trial run failed"
 
 
 def launch(order: dict[str, Any], folder: Path, limit_ms: int) -> None:
-    """Start a guard in this folder; returns when its process has begun. Raises `CannotStart`. It waits for the disk of
-    the folder as long as that takes: who gave it up could not say whether anything begins."""
+    """Start a guard; return when its process has begun. Raises `CannotStart`. It waits for the disk without a limit,
+    since giving up would leave open whether anything begins.
+    """
     log = folder / files.LOGS / GUARD_LOG
     try:
         with log.open("ab") as errors:
@@ -109,13 +110,13 @@ def launch(order: dict[str, Any], folder: Path, limit_ms: int) -> None:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env={},
                 start_new_session=True,
             )  # fmt: skip
-    except OSError as error:  # its folder was removed meanwhile, or there is no room for a process: nothing has begun
+    except OSError as error:  # its folder was removed, or no process can be created: nothing has begun
         raise CannotStart(StartFault.DRIVER, f"its guard cannot be started: {error}") from error
     with started:
         try:
             answer, _ = started.communicate(_encoded(order), limit_ms / 1_000)
         except subprocess.TimeoutExpired:
-            started.kill()  # nobody else waits for it, and so its pid is nobody else's
+            started.kill()  # only this process waits for it, so its pid is not reused yet
             raise CannotStart(StartFault.DRIVER, f"its guard did not begin within {limit_ms} ms") from None
     said = answer.decode()
     if not said:
@@ -127,18 +128,18 @@ def launch(order: dict[str, Any], folder: Path, limit_ms: int) -> None:
 
 
 def _encoded(order: dict[str, Any]) -> bytes:
-    """As JSON that keeps whatever bytes a secret or a path has."""
+    """Encode as JSON in ASCII, which preserves all bytes of secrets and paths."""
     return json.dumps(order).encode("ascii")
 
 
 def fault(said: str, command: str, folder: str, who: str = "") -> CannotStart:
-    """Why a guard could not run a command, in its words: the step, and the number of the error."""
+    """Return why a guard could not run a command, from its answer: the step and the error number."""
     step, _, number = said.partition(" ")
     code = int(number or 0)
     why = os.strerror(code) if code else "not a command"
     match step:
         case "exec" if code not in _NOT_THE_BINARY:
-            hint = "\nhint: it, or the interpreter that it names, must be on the node" if code == errno.ENOENT else ""
+            hint = "\nhint: the program and its interpreter must exist on the node" if code == errno.ENOENT else ""
             return CannotStart(StartFault.MISSING_BINARY, f"{command}: {why}{hint}")
         case "folder":
             return CannotStart(StartFault.FOLDER, f"{folder}: cannot be entered{who}: {why}")
@@ -147,7 +148,7 @@ def fault(said: str, command: str, folder: str, who: str = "") -> CannotStart:
         case "lease":
             return CannotStart(StartFault.DRIVER, "its lease had run out when it could have begun")
         case "ending":
-            return CannotStart(StartFault.DRIVER, "its process ends, and nothing begins for it any more")
+            return CannotStart(StartFault.DRIVER, "its process is ending, so no command can run beside it")
         case "busy":
-            return CannotStart(StartFault.DRIVER, "too many commands run for it already")
+            return CannotStart(StartFault.DRIVER, "too many commands run beside it already")
     return CannotStart(StartFault.DRIVER, f"{step}: {why}")

@@ -1,8 +1,8 @@
-"""What a guard that was killed, or hung, has left: the process dies with its guard, the rest is killed here.
+"""Kills what a guard that was killed or hung has left: the kernel ends its process with it, the rest is killed here.
 
-A cgroup tells who belongs to it. Without one, it is whoever is in the process's session, or in the guard's, where
-commands run, and whoever was left to the first process of its namespaces, which the kernel ends with that one. Without
-either, a process that has left its session escapes, if its guard did not live to end it.
+A cgroup contains all processes of the run. Without one, its processes are those in the process's session, those in the
+guard's session, which contains commands, and those that its namespaces' first process inherited. Without either, a
+process that left its session survives, unless its guard lived long enough to end it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.telemetry import Logger
 
 POLL_MS = 20
-#: Whoever can open nothing looks again after so long.
+#: Without a free descriptor, an examination is repeated after this time.
 BLIND_MS = 1_000
 
 T = TypeVar("T")
 
 
 async def retry_until_able(clock: Clock, look: Callable[[], Awaitable[T]]) -> T:
-    """What a look gives, once it can be had: an agent without descriptors does not know who lives, and does nothing."""
+    """Return the result of an examination once it succeeds: an agent without descriptors cannot see which processes
+    live.
+    """
     while True:
         try:
             return await look()
@@ -36,18 +38,18 @@ async def retry_until_able(clock: Clock, look: Callable[[], Awaitable[T]]) -> T:
 
 
 def can_look() -> bool:
-    """Whether the kernel tells who the children of a process are."""
+    """Whether the kernel lists the children of a process."""
     return os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
 
 async def kill_leftovers(record: GuardRecord, clock: Clock) -> None:
-    """End what is left of a replica and of its guard; returns when nothing is."""
+    """End what is left of a run and of its guard; return when nothing is."""
     while kill_once(record):
         await clock.sleep(POLL_MS)
 
 
 def kill_once(record: GuardRecord) -> bool:
-    """Kill all that can be seen of it; whether there was anything."""
+    """Kill all visible processes of the run; whether there were any."""
     if record.boot != boot_id():
         return False
     groups = list(record.groups)
@@ -60,10 +62,9 @@ def kill_once(record: GuardRecord) -> bool:
 
 
 def in_session(leader: ProcessId) -> list[ProcessId]:
-    """The processes of a session, given who began it.
+    """Return the processes of a session, given its leader.
 
-    A pid is not used again while it is the number of a session. So if somebody else has it now, that session is over,
-    and whoever is in the one of that number has nothing to do with it.
+    A pid is not reused while it numbers a session. If another process has the leader's pid, its session is over.
     """
     now = kernel.seen(leader.pid) if leader.pid else None
     if not leader.pid or (now is not None and now.start != leader.start):
@@ -74,7 +75,7 @@ def in_session(leader: ProcessId) -> list[ProcessId]:
 
 
 def descended_from(one: ProcessId) -> list[ProcessId]:
-    """All that has come of a process, as long as it is there."""
+    """Return all descendants of a process, as long as it exists."""
     now = kernel.seen(one.pid) if one.pid else None
     if now is None or now.start != one.start:
         return []
@@ -82,8 +83,7 @@ def descended_from(one: ProcessId) -> list[ProcessId]:
 
 
 def kill_process(one: ProcessId) -> bool:
-    """Kill this very process, and nobody who has its pid by now; whether it was alive. `OSError` when that cannot be
-    looked at."""
+    """Kill this very process, never another with its pid; whether it lived. `OSError` if that cannot be examined."""
     with suppress(ProcessLookupError):
         file = os.pidfd_open(one.pid)
         try:

@@ -14,7 +14,7 @@ from holdfast.agent.drivers.process.tenant_users import TenantUser, TenantUsers
 
 
 def run_user(work: RunSpec, settings: ProcessSettings, tenants: TenantUsers) -> TenantUser | None:
-    """Who runs it, if the node allows that; None when it is the agent's own user, which needs no change."""
+    """Return the user that the node allows for a run; None for the agent's own user, which needs no change."""
     if os.geteuid() != 0:
         _see_that_it_is_own(work.user)
         return None
@@ -22,18 +22,18 @@ def run_user(work: RunSpec, settings: ProcessSettings, tenants: TenantUsers) -> 
         return tenants.of(work.tenant)
     user = _known(work.user)
     if user.uid == 0 or user.gid == 0:
-        raise _not_allowed(f"{work.user}: is root, or in its group; nothing runs as root\nhint: name another user")
+        raise _not_allowed(f"{work.user}: is root, or in its group, and no run may be root\nhint: name another user")
     whose = {tenant for tenant, name in settings.users if _is(name, user)}
     if work.tenant not in whose:
         listed = ", ".join(name for tenant, name in settings.users if tenant == work.tenant)
         raise _not_allowed(
             f"{work.user}: not among the users that this node lists for tenant {work.tenant} ({listed or 'none'})\n"
-            "hint: name none, and it runs as its tenant's own; or ask the node's operator to list it"
+            "hint: name no user, to run as the tenant's own; or ask the node's operator to list it"
         )
     if len(whose) > 1 or tenants.covers(user.uid) or tenants.covers(user.gid):
         raise _not_allowed(
-            f"{work.user}: other tenants have this user, too, and it would keep nothing of theirs apart\n"
-            "hint: ask the node's operator to list it for one tenant alone, and none of --tenant-users"
+            f"{work.user}: other tenants have this user, too, so it would isolate nothing\n"
+            "hint: ask the node's operator to list it for one tenant only, outside the range of --tenant-users"
         )
     return user
 
@@ -42,8 +42,8 @@ def _see_that_it_is_own(asked: str) -> None:
     own = os.geteuid()
     if asked and _known(asked).uid != own:
         raise _not_allowed(
-            f"{asked}: the agent runs as user {own}, and only root can start processes as somebody else\n"
-            "hint: ask for no user, or let the agent run as root"
+            f"{asked}: the agent runs as user {own}, and only root can start processes as another user\n"
+            "hint: name no user, or run the agent as root"
         )
 
 
@@ -56,7 +56,7 @@ def _is(name: str, user: TenantUser) -> bool:
 
 
 def _known(name: str) -> TenantUser:
-    """A user by name or number. A number need not be in the table of users: then its group has the same."""
+    """Return a user by name or number. A number that the user database lacks has a group of the same number."""
     try:
         entry = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
     except (KeyError, OverflowError):
@@ -73,7 +73,7 @@ def _not_allowed(why: str) -> CannotStart:
 
 
 def check_ports_free(ports: Iterable[int]) -> None:
-    """`CannotStart` when somebody listens on one of these. It may still be taken until the process listens itself."""
+    """Raise `CannotStart` if a port is in use. It may still be taken before the process listens itself."""
     for port in ports:
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -81,9 +81,9 @@ def check_ports_free(ports: Iterable[int]) -> None:
                 trial.bind(("", port))
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
-                    continue  # such as a low port, which the process may be allowed to have and the agent not
+                    continue  # such as a low port, which the process may be allowed to use and the agent not
                 raise CannotStart(
                     StartFault.PORT,
-                    f"port {port} is taken by another process of this node\n"
-                    "hint: give the agent --ports that nobody else uses",
+                    f"port {port} is in use by another process of this node\n"
+                    "hint: configure the agent with --ports that no other process uses",
                 ) from None

@@ -1,15 +1,14 @@
-"""Where a driver keeps things: a folder for each binding, where its process works, and the logs of what was forgotten.
+"""The driver's folders: one for each binding, its working folder, and the logs of forgotten runs.
 
-    DATA/work/UID/          one for each user, root's: that user alone can pass through it, and nobody can look into it
-    DATA/work/UID/BINDING/  where the process of a binding works; its user's alone
-    DATA/work/gone/         what processes have left, until it is removed; root's alone
+    DATA/work/UID/          one for each user, owned by root: only that user can pass through it, and none can list it
+    DATA/work/UID/BINDING/  the working folder of a binding; owned by its user
+    DATA/work/gone/         leftovers of processes until they are removed; root only
 
-Those of tenants own what is in their folders, and may have filled them in any way: what they left is moved away in one
-step, and removed by whoever has the time (`folder_removal`). What is above it is root's, so that no name leads
-elsewhere.
+Tenants own the content of their working folders and may have filled them in any way. So a leftover folder is moved away
+in one step and removed later (`folder_removal`). The folders above it are root's, so that no name leads elsewhere.
 
-The folder of a binding is made before anything else, and once: a second start of the same binding finds it there. While
-it has no record nothing was begun in it, and removing it keeps a guard that is still on its way from beginning.
+The folder of a binding is created first, and only once: a second start of the same binding finds it there. Without a
+record nothing was begun in it, and removing it prevents a guard that is still starting from beginning.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from holdfast.agent.drivers.process.folder_removal import remove_tree
 from holdfast.agent.drivers.process.tenant_users import TenantUser
 from holdfast.agent.guard import files
 
-#: Beside the logs of the process: what its guard had to complain of.
+#: The guard's own log, beside the logs of the process.
 GUARD_LOG = "guard"
 
-#: So often a folder is made that somebody removes.
+#: Attempts to create a folder that is removed concurrently.
 TRIES = 100
 
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)")
 
 
 def run_name(binding: RunKey) -> str:
-    """The name of everything that belongs to a binding."""
+    """Return the name of everything that belongs to a binding."""
     (workload, ordinal), epoch = binding
     return f"{workload}-{ordinal}-{epoch}"
 
@@ -53,7 +52,7 @@ class RunFolders:
         self._logs_kept = logs_kept
 
     def prepare(self) -> None:
-        """Make what is missing. Users of tenants may pass to where they work, and see nothing else."""
+        """Create missing folders. Tenants' users may pass through to their working folders, and see nothing else."""
         own = ((self._work, 0o711), (self._gone, 0o700), (self._slots, 0o700), (self._logs, 0o700))
         for folder, mode in ((self._root, 0o711), *own):
             folder.mkdir(parents=True, exist_ok=True, mode=mode)
@@ -62,38 +61,38 @@ class RunFolders:
 
     @staticmethod
     def binding_of(folder: Path) -> RunKey:
-        """Whose folder it is, by its name."""
+        """Return the binding from a folder's name."""
         found = _NAME.fullmatch(folder.name)
-        assert found is not None, f"{folder} is no folder of a binding"
+        assert found is not None, f"{folder} is not the folder of a binding"
         workload, ordinal, epoch = map(int, found.groups())
         return (workload, ordinal), epoch
 
     def found(self) -> list[Path]:
-        """The folders of bindings, in order."""
+        """Return the folders of bindings, in order."""
         return sorted(folder for folder in self._slots.iterdir() if _NAME.fullmatch(folder.name))
 
     def of(self, name: str) -> Path:
-        """The folder of a binding."""
+        """Return the folder of a binding."""
         return self._slots / name
 
     def make(self, name: str) -> Path:
-        """The folder of a binding, which must not be there yet."""
+        """Create the folder of a binding, which must not exist yet."""
         folder = self.of(name)
         try:
             folder.mkdir(mode=0o700)
             (folder / files.LOGS).mkdir(mode=0o700)
         except FileExistsError:
             raise CannotStart(
-                StartFault.DRIVER, f"{folder} is there already\nhint: a binding is started again once it is forgotten"
+                StartFault.DRIVER, f"{folder} is there already\nhint: forget the binding before starting it again"
             ) from None
         return folder
 
     def working(self, name: str, uid: int) -> Path:
-        """Where the process of a binding works as this user, if nothing else is asked for."""
+        """Return the default working folder of a binding under this user."""
         return self._work / str(uid) / name
 
     def make_working(self, name: str, user: TenantUser | None) -> None:
-        """Make that, for its user alone."""
+        """Create the default working folder, accessible to its user only."""
         folder = self.working(name, user.uid if user is not None else os.geteuid())
         for _ in range(TRIES):
             folder.parent.mkdir(mode=0o700, exist_ok=True)
@@ -103,26 +102,26 @@ class RunFolders:
                     folder.parent.chmod(0o710)
                 folder.mkdir(mode=0o700, exist_ok=True)
                 break
-            except FileNotFoundError:  # the last one of this user was forgotten at this moment
+            except FileNotFoundError:  # the last other folder of this user was removed at this moment
                 continue
         if user is not None:
             os.chown(folder, user.uid, user.gid)
 
     def remove(self, name: str) -> None:
-        """Remove all that belongs to a binding; of its logs nothing is kept."""
+        """Remove all that belongs to a binding, including its logs."""
         shutil.rmtree(self._slots / name, ignore_errors=True)
-        for folder in (*self._work.glob(f"*/{name}"), *self._work.glob(name)):  # once there was none for each user
+        for folder in (*self._work.glob(f"*/{name}"), *self._work.glob(name)):  # older versions had no folder per user
             self._move_away(folder)
 
     def move_strays_away(self) -> None:
-        """Those of bindings that were forgotten when the agent was killed."""
+        """Move away the folders of bindings that were being forgotten when the agent was killed."""
         users = [folder for folder in self._work.iterdir() if folder.name.isdecimal()]
         for folder in [folder for user in users for folder in user.iterdir()]:
             if not self.of(folder.name).exists():
                 self._move_away(folder)
 
     def empty_gone(self) -> list[OSError]:
-        """Remove what was moved away, which takes as long as there are files; and what is in the way of that."""
+        """Remove what was moved away, which may take long; return the errors."""
         faults = []
         for folder in sorted(self._gone.iterdir()):
             try:
@@ -136,11 +135,11 @@ class RunFolders:
     def _move_away(self, folder: Path) -> None:
         with suppress(FileNotFoundError):
             folder.rename(self._gone / f"{folder.name}.{token_hex(8)}")
-        with suppress(OSError):  # its user has others
+        with suppress(OSError):  # its user has other folders
             folder.parent.rmdir()
 
     def remove_unbegun(self, folder: Path) -> bool:
-        """Remove a folder without a record. Whether it is gone: if not, a record has just been written in it."""
+        """Remove a folder without a record; whether it is gone. If not, a record was just written."""
         with suppress(OSError):
             (folder / files.LOGS / GUARD_LOG).unlink(missing_ok=True)
             (folder / files.LOGS).rmdir()
@@ -151,7 +150,7 @@ class RunFolders:
         return not folder.exists()
 
     def forget(self, name: str) -> None:
-        """Keep the logs of a binding, a bounded number of them, and remove the rest."""
+        """Retain the logs of a binding, up to the configured number, and remove the rest."""
         numbers = [int(kept.suffix[1:]) for kept in self._logs.glob(f"{name}.*")]
         with suppress(OSError):
             (self._slots / name / files.LOGS).rename(self._logs / f"{name}.{max(numbers, default=0) + 1}")

@@ -1,4 +1,4 @@
-"""What a node's operator decides about the processes on it."""
+"""What a node's operator configures for the processes on it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from msgspec.structs import replace
 from holdfast.agent.drivers.driver import RunSpec
 from holdfast.core.model.values.resources import ZERO, Resources
 
-#: The numbers of tenants' users, where nothing else is said; and where a machine remembers who has which.
+#: The default range of tenants' user numbers, and the file in which a machine records them.
 TENANT_USERS = (200_000, 265_535)
 TENANT_MAP = "/var/lib/holdfast-tenants/users.json"
 
 
 class ProcessSettings(Struct, frozen=True, kw_only=True):
-    """The settings of a driver of processes. Times are milliseconds.
+    """The settings of the process driver. Times are milliseconds.
 
-    `environment` is what every process on this node is given, unless its template says otherwise.
+    Every process gets the `environment`; its template may override it.
 
-    `folder` is where it keeps what it needs; tenants' users must be able to pass through it. Where the agent is root,
-    each tenant has a user of its own, with a number of the range `tenant_users`, and `tenant_map` is the file in which
-    all agents of the machine remember them. `users` are pairs of a tenant and a user, by name or number, that its
-    templates may name; root never. A tenant's secrets are handed on from files in `secret_folder`/TENANT, and from the
-    agent's own variables in `secret_variables`, pairs of a tenant and a name; from nowhere else.
+    The driver's data is in `folder`, which tenants' users must be able to pass through. If the agent is root, each
+    tenant has a user number of the range `tenant_users`, recorded in `tenant_map` for all agents of the machine.
+    `users` are pairs of a tenant and a user that its templates may name; never root. A tenant's secrets come from files
+    in `secret_folder`/TENANT and from the agent's variables in `secret_variables`, pairs of a tenant and a name; from
+    nowhere else.
 
-    `whole` and `pids` are the limits of what asks for none, where the kernel keeps limits; 0: no limit.
+    Runs without requests have the limits `whole` and `pids`, if the kernel enforces them; 0: no limit.
 
-    Where replicas have `namespaces`, `folder`, `secret_folder` and what else is `hidden` are out of their sight, but
-    for the folder that each works in. Folders that are `shown` are there to be read, wherever they are. What a replica
-    keeps in its own `/tmp` is bounded by its memory, or by `tmp_bytes` if it names none.
+    With `namespaces`, a replica does not see `folder`, `secret_folder` and `hidden` paths, except its working folder.
+    It can read `shown` folders, wherever they are. Its `/tmp` is bounded by its memory request, or by `tmp_bytes`.
     """
 
     folder: str
@@ -58,8 +57,7 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
 
 
 def limited(work: RunSpec, controllers: Collection[str], settings: ProcessSettings) -> RunSpec:
-    """The same with the driver's own limits where none was asked for, as far as the kernel keeps them: nobody takes
-    all of the machine by asking for nothing."""
+    """Return the run with the driver's limits where it requests none, as far as the kernel enforces them."""
     need, whole = work.need, settings.whole
     return replace(
         work,

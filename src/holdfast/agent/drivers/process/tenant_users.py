@@ -1,16 +1,15 @@
-"""Which user each tenant has on this machine: a number of its own, for good.
+"""The user of each tenant on this machine: a number of its own, assigned for good.
 
     FILE       {"200000": "shop", "200001": "risk"}; for root alone, replaced in one step
-    FILE.lock  held by whoever reads or adds
+    FILE.lock  held while the file is read or extended
 
-All agents of a machine share the file: what is one tenant's on one of them is nobody else's on another. A number is
-on disk before anything runs under it, and is never given back: what its tenant has left anywhere on the machine, in a
-folder that an agent does not know of or in a process that has outlived it, stays out of reach of others. What an agent
-has on record is remembered again at its start, in case the file was lost; and what it has read there since, whenever it
-asks again.
+All agents of a machine share the file, so a number belongs to one tenant on all of them. It is on disk before anything
+runs under it, and is never released: files and processes that its tenant left anywhere on the machine stay out of reach
+of others. An agent restores the numbers in its records at its start, in case the file was lost; and the ones it has
+read since, at each later access.
 
-Numbers that the machine has given a meaning to are nobody's: those of its table of users or groups, and those that
-`/etc/subuid` and `/etc/subgid` lend to containers.
+Numbers that the machine uses are never assigned: those in its databases of users and groups, and those that
+`/etc/subuid` and `/etc/subgid` delegate to containers.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _users = msgspec.json.Decoder(dict[int, str])
 
 
 class TenantUser(Struct, frozen=True):
-    """A user by number, with the one group that a process of theirs has; and whose alone it is, if it is a tenant's."""
+    """A user by number, with the one group of its processes, and its tenant if the user is a tenant's own."""
 
     uid: int
     gid: int
@@ -44,19 +43,19 @@ class TenantUser(Struct, frozen=True):
 
 
 class TenantUsers:
-    """The users of tenants in one file. Every call may take as long as the disk, and the table of users."""
+    """The users of tenants in one file. Every call may block on the disk and on the user database."""
 
     def __init__(self, file: Path, numbers: tuple[int, int], lent: Iterable[Path] = TENANT_UIDS) -> None:
         self._file = file
         self._numbers = range(numbers[0], numbers[1] + 1)
         self._lent_in = tuple(lent)
-        #: All that was ever read there, or given: the file may be lost while the agent lives.
+        #: All numbers that were ever read or assigned: the file may be lost while the agent runs.
         self._known: dict[int, str] = {}
 
     def of(self, tenant: str) -> TenantUser:
-        """The tenant's user: the one it has, or else a new one. `CannotStart` where it can have none."""
+        """Return the tenant's user, a new one if it has none. `CannotStart` if none can be assigned."""
         if not tenant:
-            raise CannotStart(StartFault.NO_USER, "its region does not say whose it is\nhint: upgrade the servers")
+            raise CannotStart(StartFault.NO_USER, "the binding names no tenant\nhint: upgrade the servers")
         with self._told() as given:
             uid = min((number for number, name in given.items() if name == tenant), default=None)
             if uid is None:
@@ -66,13 +65,13 @@ class TenantUsers:
         if self._meaning(uid):
             raise CannotStart(
                 StartFault.NO_USER,
-                f"user {uid}, which tenant {tenant} has had here, is {self._meaning(uid)} by now\n"
-                f"hint: give that another number; or stop all agents here and what they run, and remove {self._file}",
+                f"user {uid}, assigned to tenant {tenant} here, is now {self._meaning(uid)}\n"
+                f"hint: change that number; or stop all agents here and their replicas, and remove {self._file}",
             )
         return TenantUser(uid, uid, tenant)
 
     def remember(self, found: Iterable[tuple[int, str]]) -> list[int]:
-        """Take these in, which were given once; returns those of them that are another tenant's by now."""
+        """Record these numbers again; return those that belong to another tenant by now."""
         wanted = dict(found)
         with self._told() as given:
             if missing := {number: tenant for number, tenant in wanted.items() if number not in given}:
@@ -81,7 +80,7 @@ class TenantUsers:
             return [number for number, tenant in wanted.items() if given.get(number, tenant) != tenant]
 
     def covers(self, uid: int) -> bool:
-        """Whether it is one of the numbers of tenants, or was when they had others."""
+        """Whether the number is in the range of tenants, or was assigned under another range."""
         with self._told() as given:
             return uid in self._numbers or uid in given
 
@@ -92,8 +91,8 @@ class TenantUsers:
                 return uid
         raise CannotStart(
             StartFault.NO_USER,
-            f"no user is left for its tenant: those from {self._numbers[0]} to {self._numbers[-1]} are given away, or "
-            "the machine's own\nhint: give all agents of this machine --tenant-users with more numbers",
+            f"no user is left for its tenant: the numbers {self._numbers[0]} to {self._numbers[-1]} are assigned, or "
+            "used by the machine\nhint: start all agents of this machine with a larger range of --tenant-users",
         )
 
     def _lent(self) -> Iterator[range]:
@@ -106,16 +105,16 @@ class TenantUsers:
 
     @staticmethod
     def _meaning(uid: int) -> str:
-        """What the machine calls this number; empty: nothing."""
+        """Return what the machine uses this number for; empty: nothing."""
         with suppress(KeyError):
-            return f"{pwd.getpwuid(uid).pw_name} in its table of users"
+            return f"{pwd.getpwuid(uid).pw_name} in the machine's user database"
         with suppress(KeyError):
-            return f"{grp.getgrgid(uid).gr_name} in its table of groups"
+            return f"{grp.getgrgid(uid).gr_name} in the machine's group database"
         return ""
 
     @contextmanager
     def _told(self) -> Iterator[dict[int, str]]:
-        """What was given so far, while nobody else gives anything."""
+        """Yield the assigned numbers, while the lock is held."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(f"{self._file}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -148,13 +147,13 @@ class TenantUsers:
     def _cannot(self, error: Exception) -> CannotStart:
         return CannotStart(
             StartFault.NO_USER,
-            f"which user its tenant has cannot be read or written: {self._file}: {error}\n"
-            "hint: mend that file, or name another by --tenant-map, the same for all agents of this machine",
+            f"the users of tenants cannot be read or written: {self._file}: {error}\n"
+            "hint: repair that file, or name another with --tenant-map, the same for all agents of this machine",
         )
 
 
 def missing_here(numbers: tuple[int, int], uid_map: Path = UID_MAP) -> bool:
-    """Whether some of these numbers are no users at all here, as in a container that was lent fewer."""
+    """Whether some of these numbers do not exist here, as in a container with fewer delegated numbers."""
     try:
         lines = [tuple(map(int, line.split())) for line in uid_map.read_text(encoding="ascii").splitlines()]
     except OSError:

@@ -1,7 +1,7 @@
-"""Which objects of a kind a change touches, told from the event, and each of them as it is now.
+"""Which objects of a kind an event affects, and the current row of each.
 
-The ledgers' events name what they touch by keys; a key is the id of the row for most kinds. Replicas and scheduling
-requests are told under their workload, so for them the event itself is asked.
+Events name what they affect by watch keys; for most kinds, a key contains the id of the row. Replicas and scheduling
+requests have the watch key of their workload, so for them the event itself is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.host.watch.changes import ChangeEvent
 
 #: Kinds whose rows do not have the ids of their watch keys.
 _NOT_BY_ID = ("Replica", "Endpoint", "SchedulingRequest", "Breach", "SchedulerPolicy")
-#: Kinds whose watch keys are uids, which a name outlives: whoever watches a name hears of the next one that has it.
+#: Kinds whose watch keys are uids: a watcher of a name must also get events of its next object.
 _BY_UID = ("Workload", "Assignment", "Node", "Session")
 
 
@@ -37,7 +37,7 @@ def is_by_id(kind: ResourceKind, state: Any) -> bool:
 def affected_keys(
     kind: ResourceKind, definition: LedgerDefinition[Any], state: Any, change: ChangeEvent
 ) -> Iterable[Any]:
-    """The keys of the rows that this change concerns, as far as this kind goes."""
+    """Return the keys of the rows of this kind that a change affects."""
     event = change.event
     if kind.name in ("Replica", "Endpoint"):
         return _slots(event) or (_on_node(state, event) if kind.name == "Endpoint" else [])
@@ -74,13 +74,13 @@ def _slots(event: Any) -> list[SlotKey]:
 
 
 def _on_node(state: Any, event: Any) -> list[SlotKey]:
-    """What may be reached under the address of a node that has changed, or was."""
+    """Return the slots on a node that was stored: their addresses may have changed."""
     room = state.node_usage.get(event.node.uid) if isinstance(event, e.NodeStored) else None
     return slot_keys(room) if room is not None else []
 
 
 def _requests(state: Any, workloads: list[Any]) -> list[Any]:
-    """Requests of a workload: those that are there, for what is gone nobody asks by name."""
+    """Return the existing scheduling requests of workloads; events do not name deleted ones."""
     if not workloads:
         return []
     return [
@@ -92,7 +92,7 @@ def _requests(state: Any, workloads: list[Any]) -> list[Any]:
 
 
 def _policies(state: Any, keys: Iterable[tuple[str, Any]]) -> list[Any]:
-    """A policy by its revision; when what is valid somewhere changes, each policy may show it."""
+    """Return the affected policies: one by its revision, or all if the validity of any changes."""
     keys = tuple(keys)
     if any(word == "validity" for word, _ in keys):
         return [BUILT_IN_POLICY.revision, *[uid for uid, _ in state.policies.items()]]
@@ -100,7 +100,7 @@ def _policies(state: Any, keys: Iterable[tuple[str, Any]]) -> list[Any]:
 
 
 def row_at(kind: ResourceKind, state: Any, key: Any) -> Any:
-    """The row of this key as it is now; None: it is gone."""
+    """Return the current row of this key; None: it is deleted."""
     if kind.name == "SchedulerPolicy" and key == BUILT_IN_POLICY.revision:
         return BUILT_IN_POLICY
     if kind.name == "SchedulingRequest":

@@ -1,4 +1,4 @@
-"""Many objects in one request: judged in order, each by itself, most of them in one commit."""
+"""Many documents in one request: each is decided by itself, in order, most of them in one commit."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from holdfast.host.ports.transport import Reply
 
 
 async def batch(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """Many objects, judged in order, each by itself."""
+    """Store many documents; each is decided by itself, in order."""
     key = require_idempotency_key(call)
     if call.header("if-match") or call.header("if-none-match"):
-        raise ApiError(problem("unreadable", "a batch has no condition: each document names its metadata.revision"))
+        raise ApiError(problem("unreadable", "a batch has no precondition: set metadata.revision in each document"))
     body = call.json()
     items = body.get("items") if isinstance(body, dict) and set(body) <= {"items"} else None
     most = ctx.limits.batch_items
     if not isinstance(items, list) or not 1 <= len(items) <= most:
         raise ApiError(
-            invalid_problem([FieldError("/items", f"a batch is {{items: [...]}} with 1 to {most} documents")])
+            invalid_problem([FieldError("/items", f"a batch must be {{items: [...]}} with 1 to {most} documents")])
         )
     keys = [f"{key}.{number}" for number in range(len(items))]
     check_rate(ctx, call, *keys)
     made = [_prepare(ctx, call, item, one) for item, one in zip(items, keys, strict=True)]
     if call.is_dry_run():
         return json_reply({"items": _dry_run(ctx, call, made)})
-    # All of them wait in one lane, in this order, so they are judged in this order, most of them in one commit.
+    # All of them wait in one lane in this order, so they are decided in this order, most of them in one commit.
     return json_reply({"items": list(await asyncio.gather(*[_submit(ctx, call, one) for one in made]))})
 
 
@@ -62,7 +62,7 @@ def _prepare(ctx: ServerContext, call: ApiRequest, item: Any, key: str) -> _Prep
 
 
 def _dry_run(ctx: ServerContext, call: ApiRequest, made: list[_Prepared]) -> list[Any]:
-    """What would become of them, each judged on top of those before it."""
+    """Return the outcomes of a dry run; each document is decided after those before it."""
     tried = ctx.ledger.dry_run(*[one[2] for one in made if not isinstance(one, Problem)])
     answers = iter(tried.answers)
     return [

@@ -1,4 +1,4 @@
-"""Label selectors, as people write them: `app=web,tier!=back,canary,!old`."""
+"""Label selectors, as users write them: `app=web,tier!=back,canary,!old`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ TEXT_MAX = 4_096
 
 
 class LabelTerm(Struct, frozen=True):
-    """One condition: a label is there or not, with a value or any."""
+    """One term: a label exists or not, with a value or any."""
 
     key: str
     value: str | None
     wanted: bool
 
     def meets(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels satisfy it. A label that is missing is different from every value."""
+        """Whether these labels match. A missing label differs from every value."""
         found = self.key in labels if self.value is None else labels.get(self.key) == self.value
         return found is self.wanted
 
 
 def parse_selector(text: str) -> tuple[LabelTerm, ...]:
-    """The conditions, all of which must hold; none: everything is meant."""
+    """Return the terms, all of which must match; an empty selector has none and matches everything."""
     if len(text) > TEXT_MAX or text.count(",") >= TERMS_MAX:
         raise ApiError(problem("unreadable", f"a selector has at most {TERMS_MAX} terms and {TEXT_MAX} characters"))
     return tuple(_term(part.strip(" ")) for part in text.split(",")) if text.strip(" ") else ()
@@ -48,10 +48,10 @@ def _term(part: str) -> LabelTerm:
 
 def _checked(term: LabelTerm, part: str) -> LabelTerm:
     if not term.key or _NO_LABEL.search(term.key) or _NO_VALUE.search(term.value or ""):
-        raise ApiError(problem("unreadable", f"{part!r} is no term of a selector: key=value, key!=value, key, !key"))
+        raise ApiError(problem("unreadable", f"{part!r} is not a term of a selector: key=value, key!=value, key, !key"))
     return term
 
 
 def matches_selector(terms: tuple[LabelTerm, ...], labels: Mapping[str, str]) -> bool:
-    """Whether labels satisfy a whole selector."""
+    """Whether labels match all terms of a selector."""
     return all(term.meets(labels) for term in terms)

@@ -1,4 +1,4 @@
-"""From documents to commands: which command stores or ends an object, and which has which name."""
+"""From documents to commands: the command that stores or deletes an object, or that has a tag."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from holdfast.core.platform import commands as platform
 
 
 def put_command(redaction: Redaction, state: Any, kind: ResourceKind, sent: Any) -> Any:
-    """The command that stores an object, on the ledger that keeps its kind."""
+    """Return the command that stores an object in the ledger of its kind."""
     if ledger_of(state) not in kind.written_on:
-        raise ApiError(problem("no-such-route", f"{kind.plural} are not written on the {ledger_of(state)}'s ledger"))
+        hint = "use --region NAME" if "region" in kind.written_on else "use the platform"
+        raise ApiError(problem("no-such-route", f"the {ledger_of(state)} does not store {kind.plural}: {hint}"))
     if isinstance(sent, Workload):
         return platform.PutWorkload(sent)
     if isinstance(sent, SchedulerPolicyView):
@@ -36,35 +37,35 @@ def put_command(redaction: Redaction, state: Any, kind: ResourceKind, sent: Any)
     if kind.name != "Node":
         return platform.Put(sent)
     uid = state.node_names.get(sent.meta.name)
-    if uid is None and not redaction.tenant:  # a tenant is not told whether there is one
+    if uid is None and not redaction.tenant:  # a tenant does not learn whether the node exists
         raise ApiError(from_refusal(not_found("Node", sent.meta.name)))
     return administer_command(sent, uid or 0)
 
 
 def delete_command(kind: ResourceKind, rest: tuple[str, ...]) -> Any:
-    """The command that ends an object."""
+    """Return the command that deletes an object."""
     if kind.name == "Workload":
         return platform.DeleteWorkload(rest[0], "/".join(rest[1:]))
     return platform.Delete(kind.name, "/".join(rest))
 
 
 def kind_of_object(sent: Any) -> tuple[ResourceKind, str]:
-    """The kind of an object that was read, and the name that its path has."""
+    """Return the kind of a parsed object, and its name in the path."""
     kind = find_kind(public_name(type(sent)))
     assert kind is not None, type(sent)
     return kind, f"{sent.meta.tenant}/{sent.meta.name}" if kind.tenanted else sent.meta.name
 
 
 def tags(ledger: str) -> list[str]:
-    """What people may send by name."""
+    """Return the commands that users may send by name."""
     return list(named_commands(ledger))
 
 
 def command_of(ledger: str, tag: str, tree: Any) -> Any:
-    """The command of this name with these fields."""
+    """Return the command of this name with these fields."""
     known = tags(ledger)
     if tag not in known:
-        raise ApiError(problem("no-such-route", f"no command {tag[:80]!r}; there are {', '.join(known)}"))
+        raise ApiError(problem("no-such-route", f"no command {tag[:80]!r}; known: {', '.join(known)}"))
     if not isinstance(tree, dict):
-        raise InvalidDocument([FieldError("", "the fields of a command are an object")])
+        raise InvalidDocument([FieldError("", "the fields of a command must be an object")])
     return parse_command(ledger, tag, tree)

@@ -1,7 +1,8 @@
-"""Lists in pages: all of them show one moment, that of the first.
+"""Lists in pages: all pages show the state of the first.
 
-A list with more to come keeps a fork of the state, which costs nothing but what changes meanwhile. Few are kept, and
-not for long: whoever comes back too late, or to another server, is told to list again. A page can be asked for again.
+A list with further pages stores a fork of the state, which costs only what changes meanwhile. Few forks are stored, and
+each for at most a minute after its last page. A late client, or one that continues at another server, must list again.
+A page can be requested again.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from holdfast.core.ledger.revision import RevisionToken
 from holdfast.host.ports.clock import Clock
 
 KEPT_MAX = 64
-#: Of one caller: so many that nobody loses a list because somebody else begins many and ends none.
+#: Lists of one caller: a caller that starts many lists and finishes none does not evict those of others.
 KEPT_EACH = 8
 KEPT_MS = 60_000
 
 
 class ListSnapshot(Struct):
-    """A whole list: what it was asked for and by whom, the state it shows, and its rows in order.
+    """A complete list: its request and caller, the state it shows, and its rows in order.
 
-    `is_fork`: the state is its own, and does not change.
+    `is_fork`: the state is the list's own and does not change.
     """
 
     asked: tuple[object, ...]
@@ -39,18 +40,18 @@ class ListSnapshot(Struct):
 
 
 class ListSnapshots:
-    """The lists of one server that are not at their end."""
+    """The unfinished lists of one server."""
 
     def __init__(self, clock: Clock, run: str) -> None:
         self._clock = clock
-        #: Tells this life of this server from others, whose numbers mean other lists.
+        #: Distinguishes this incarnation of the server from others, whose numbers mean other lists.
         self._run = run
         self._kept: OrderedDict[int, ListSnapshot] = OrderedDict()
         self._count = 0
         self._letting_go: dict[asyncio.Task[None], None] = {}
 
     def keep(self, listing: ListSnapshot, place: int) -> str:
-        """Keep a list that goes on at `place`; the text to come back with."""
+        """Store a list whose next page begins at `place`; return the value of `continue`."""
         self._sweep()
         self._count += 1
         listing.until = self._clock.boot() + KEPT_MS
@@ -66,20 +67,20 @@ class ListSnapshots:
         return f"{self._run}.{number}.{place}"
 
     def take(self, text: str, asked: tuple[object, ...]) -> tuple[ListSnapshot, int, int]:
-        """The list, its number, and where it goes on; or the problem: list again."""
+        """Return the list, its number, and where its next page begins. Raise a problem if it has expired."""
         self._sweep()
         parts = text.split(".")
         numbers = [int(part) for part in parts[1:] if part.isascii() and part.isdigit() and len(part) < 12]
         listing = self._kept.get(numbers[0]) if len(parts) == 3 and len(numbers) == 2 else None
         if parts[0] != self._run or listing is None or numbers[1] > len(listing.rows):
-            raise ApiError(problem("gone", "this list is not kept here any more: list again"))
+            raise ApiError(problem("gone", "this list has expired or is on another server: list again"))
         if listing.asked != asked:
-            raise ApiError(problem("unreadable", "continue belongs to another list: ask with the same parameters"))
+            raise ApiError(problem("unreadable", "continue belongs to another list: send the same parameters"))
         listing.until = self._clock.boot() + KEPT_MS
         return listing, numbers[0], numbers[1]
 
     def on(self, number: int, place: int) -> str:
-        """The text to come back with for what follows."""
+        """Return the value of `continue` for the page at `place`."""
         return self._text(number, place)
 
     def _sweep(self) -> None:
@@ -91,7 +92,7 @@ class ListSnapshots:
         self.let_go(self._kept.pop(number).state)
 
     def let_go(self, fork: Any) -> None:
-        """Let go of a fork bit by bit: in one step it could hold up everybody."""
+        """Release a fork in parts: in one step it could delay all other requests."""
         task = asyncio.create_task(table_scan.release_fork(fork), name="let go of a list")
         self._letting_go[task] = None
         task.add_done_callback(self._letting_go.pop)

@@ -1,4 +1,4 @@
-"""Reading objects: one, or many in pages."""
+"""Handlers that read objects: one, or many in pages."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from holdfast.host.ports.transport import Reply
 
 
 def require_read_access(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> None:
-    """Deny what this caller may not read at all, and on a ledger that has no such kind."""
+    """Refuse a ledger without this kind, and a caller that may not read it."""
     ledger = ctx.state.info.ledger
     if ledger.partition("/")[0] not in kind.ledger:
-        hint = "ask a region: holdfast get --region NAME" if "region" in kind.ledger else "ask the platform"
-        raise ApiError(problem("no-such-route", f"{kind.plural} are not kept by {ledger}: {hint}"))
+        hint = "use --region NAME" if "region" in kind.ledger else "use the platform"
+        raise ApiError(problem("no-such-route", f"{ledger} has no {kind.plural}: {hint}"))
     refused = refuse_reading(call.caller, ledger, kind.plural)
     if refused is not None:
         raise ApiError(ctx.deny(call, refused))
 
 
 def validate_watch_params(call: ApiRequest) -> None:
-    """What only a watch looks at is not to be wrong in other reads either: somebody meant something by it."""
+    """Reject invalid watch parameters in other reads, too: the sender may have meant something by them."""
     call.since()
     call.flag("initial")
 
 
 def list_scope(call: ApiRequest, kind: ResourceKind) -> tuple[str, tuple[LabelTerm, ...]]:
-    """The tenant that a list or a watch is narrowed down to, and the terms: those of the selector, and the workload."""
+    """Return the tenant that a list or watch is limited to, and the terms: the selector's, and the workload's."""
     tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
     terms, workload = parse_selector(call.query("selector")), workload_param(call)
     if workload is None:
@@ -48,7 +48,7 @@ def list_scope(call: ApiRequest, kind: ResourceKind) -> tuple[str, tuple[LabelTe
 
 
 async def get(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
-    """One object."""
+    """Return one object."""
     require_read_access(ctx, call, kind)
     validate_watch_params(call)
     if kind.tenanted:
@@ -65,7 +65,7 @@ async def get(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply
 
 
 async def list_objects(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, pages: ListSnapshots) -> Reply:
-    """Many objects, in pages that all show one moment."""
+    """Return many objects in pages, all of one state."""
     require_read_access(ctx, call, kind)
     validate_watch_params(call)
     tenant, _ = list_scope(call, kind)
@@ -83,7 +83,7 @@ async def list_objects(ctx: ServerContext, call: ApiRequest, kind: ResourceKind,
 
 async def _page(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, pages: ListSnapshots, tenant: str) -> Reply:
     limit = call.count("limit", ctx.limits.list_items, ctx.limits.list_items)
-    # With all that the caller may: a page is not shown to whoever has become somebody else since the first.
+    # With the caller's permissions: a page is not shown after they have changed.
     chosen = tenant, call.query("selector"), call.query("workload")
     asked = (call.caller.actor, call.caller.principal.spec, kind.plural, *chosen)
     if call.query("continue"):
@@ -91,7 +91,7 @@ async def _page(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, pages:
     else:
         listing, number, place = await _begin(ctx, call, kind, tenant, asked), 0, 0
     page, left = listing.rows[place : place + limit], len(listing.rows) - place - limit
-    # What is shown in several turns is shown from a fork: of one moment, as everything in a list is.
+    # A list that takes several turns is shown from a fork, so that all of it has one state.
     if not listing.is_fork and (left > 0 or len(page) > table_scan.OBJECTS_PER_TURN):
         listing.state, listing.is_fork = listing.state.fork(), True
     state = listing.state

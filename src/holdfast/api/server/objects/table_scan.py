@@ -1,10 +1,9 @@
-"""A table looked through in parts: whoever lists a million rows holds up nobody.
+"""Scans of a table in parts, so that a list of a million rows does not delay other requests.
 
-    few rows  ──▶ at once, from the state as it is
-    many rows ──▶ a fork of that moment ──▶ rows in parts, each filtered and sorted ──▶ merged, in parts, too
+    few rows  ──▶ at once, from the current state
+    many rows ──▶ a fork of that state ──▶ rows in parts, each filtered and sorted ──▶ merged, in parts, too
 
-Between two parts everybody else has a turn. The fork costs nothing but what changes meanwhile, and is let go of in
-parts when it is not needed any more.
+Other requests run between two parts. The fork costs only what changes meanwhile, and is released in parts.
 """
 
 from __future__ import annotations
@@ -18,28 +17,28 @@ from holdfast.api.kinds import ResourceKind
 from holdfast.api.resources.tables import KeyedRow, iter_rows, iter_rows_unordered, ledger_of, table_of
 from holdfast.core.ledger.state.ledger_state import LedgerState
 
-#: So many rows are looked at before others have their turn, and so many are put in order at once.
+#: Rows that are scanned in one turn, and rows that are sorted in one turn.
 ROWS_PER_TURN, ROWS_SORTED_PER_TURN = 2_000, 20_000
-#: So many objects are shown before others have their turn.
+#: Objects that are rendered in one turn.
 OBJECTS_PER_TURN = 100
 
-#: Whether a row is wanted, by the state, its key and itself.
+#: Whether a row belongs to the result, by state, key and row.
 RowPredicate = Callable[[Any, Any, Any], bool]
 
 
 def is_large(kind: ResourceKind, state: LedgerState) -> bool:
-    """Whether the kind has more rows than are looked through at once."""
+    """Whether the kind has more rows than one turn scans."""
     is_plain = kind.name not in ("SchedulerPolicy", "Override") and ledger_of(state) in kind.ledger
     return is_plain and len(table_of(kind, state)) > ROWS_PER_TURN
 
 
 def scan_at_once(kind: ResourceKind, state: LedgerState, wanted: RowPredicate) -> list[KeyedRow]:
-    """The rows of a small table that are wanted, by key."""
+    """Return the matching rows of a small table, sorted by key."""
     return [(key, one) for key, one in iter_rows(kind, state) if wanted(state, key, one)]
 
 
 async def scan_in_parts(kind: ResourceKind, fork: LedgerState, wanted: RowPredicate) -> list[KeyedRow]:
-    """The rows of a large table that are wanted, by key, from a fork that nobody changes."""
+    """Return the matching rows of a large table, sorted by key, from a fork that does not change."""
     runs: list[list[KeyedRow]] = []
     part: list[KeyedRow] = []
     for number, (key, one) in enumerate(iter_rows_unordered(kind, fork), 1):
@@ -61,7 +60,7 @@ async def scan_in_parts(kind: ResourceKind, fork: LedgerState, wanted: RowPredic
 
 
 async def render_in_parts(found: list[KeyedRow], show: Callable[[Any, Any], Any]) -> AsyncIterator[Any]:
-    """These rows as objects, few at a time. Their state must not change meanwhile."""
+    """Yield these rows as objects, a few per turn. Their state must not change meanwhile."""
     for number, (key, one) in enumerate(found, 1):
         yield show(key, one)
         if number % OBJECTS_PER_TURN == 0:
@@ -69,7 +68,7 @@ async def render_in_parts(found: list[KeyedRow], show: Callable[[Any, Any], Any]
 
 
 async def release_fork(fork: LedgerState) -> None:
-    """Free a fork in parts."""
+    """Release a fork in parts."""
     for _ in fork.release():
         await asyncio.sleep(0)
 

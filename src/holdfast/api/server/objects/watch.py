@@ -1,9 +1,9 @@
-"""Watching objects: a stream of lines, each with the token to resume from.
+"""Watches: a stream of lines, each with the token to resume from.
 
     GET ...?watch=true ──▶ BOOKMARK ──▶ ADDED, MODIFIED, DELETED ... BOOKMARK now and then ──▶ ERROR, if it must end
 
-A line shows the object as it is, which may be newer than the change that it tells of: then that later change is told
-too. Nothing is lost: a watcher that is slow reads the log instead; one that comes back too late is told to list again.
+A line shows the current object, which may be newer than the change of the line; the later change then has a line, too.
+No change is lost: a slow watcher is served from the log, and one that resumes too late must list again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RETRY_MS = 200
 
 
 def watch_interest(kind: ResourceKind, call: ApiRequest, state: Any, kinds: Mapping[str, str]) -> WatchFilter:
-    """Which events to hear of: as few as the index knows how to tell apart."""
+    """Return the narrowest filter that the index supports for this watch."""
     found = find_row(kind, state, "/".join(call.rest)) if call.rest else None
     if found is not None and is_by_id(kind, state):
         return filter_for((kind.key, found[0]))
@@ -44,16 +44,16 @@ def watch_interest(kind: ResourceKind, call: ApiRequest, state: Any, kinds: Mapp
 
 
 async def watch(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, lines: WatchEventCache) -> StreamReply:
-    """The stream of one kind's changes."""
+    """Open the stream of changes of one kind."""
     require_read_access(ctx, call, kind)
     tenant, _ = list_scope(call, kind)
     refused = refuse_tenant(call.caller, tenant)
     if refused is not None:
         raise ApiError(ctx.deny(call, refused, tenant))
     chosen = WatchScope(call, kind)
-    call.count("limit", 1, 1)  # not for a watch, and not to be wrong either
+    call.count("limit", 1, 1)  # not used by a watch, but checked
     if call.since() is not None and call.flag("initial"):
-        raise ApiError(problem("unreadable", "initial lists what is there now: it goes without since"))
+        raise ApiError(problem("unreadable", "initial lists the current objects and excludes since"))
     return await person_stream(ctx.watches, call, ctx.no_longer, _open_watch(ctx, call, chosen, lines))
 
 
@@ -70,15 +70,15 @@ async def _open_watch(ctx: ServerContext, call: ApiRequest, chosen: WatchScope, 
         raise
     ctx.watchers.add(subscription)
     messages = _stream_events(ctx, chosen, subscription, beginning, lines)
-    await anext(messages)  # begun: whoever closes it unread ends its subscription, too
+    await anext(messages)  # started: closing an unread stream also ends its subscription
     return StreamReply(messages)
 
 
 class InitialObjects:
-    """What is there at the place from which a stream goes on. Taken in one turn with it: no gap, and nothing twice.
+    """The objects at the position where a stream begins: read in the same turn, so that none is missing or sent twice.
 
-    Of a large table a fork is taken, and looked through when the stream is read: what changes meanwhile waits. As long
-    as that takes it has a place among the lists: a fork keeps what has changed since.
+    A large table is read from a fork while the stream is read; changes wait meanwhile. Until then the watch holds one
+    of the slots for lists, since a fork keeps what has changed since.
     """
 
     def __init__(self, ctx: ServerContext, call: ApiRequest, chosen: WatchScope) -> None:
@@ -103,7 +103,7 @@ class InitialObjects:
         self._ready = [redaction.tree(kind, key, one) for key, one in found] if initial else []
 
     async def objects(self) -> AsyncGenerator[Any, None]:
-        """The objects to begin with, if they were asked for."""
+        """Yield the initial objects, if they were requested."""
         for one in self._ready:
             yield one
         fork, self._fork, self._ready = self._fork, None, []
@@ -118,7 +118,7 @@ class InitialObjects:
             self.close()
 
     def close(self) -> None:
-        """Give back the place among the lists."""
+        """Release the slot for lists."""
         leave, self._leave, self._fork = self._leave, None, None
         if leave is not None:
             leave()
@@ -131,7 +131,7 @@ async def _stream_events(
     beginning: InitialObjects,
     lines: WatchEventCache,
 ) -> AsyncGenerator[bytes, None]:
-    """What is sent, after a first word that is not: it is taken by whoever makes the stream."""
+    """Yield the lines, after an empty first message that the creator of the stream takes."""
     try:
         yield b""
         begun_at = subscription.token
@@ -157,7 +157,7 @@ async def _stream_events(
 
 
 def _batch_events(ctx: ServerContext, chosen: WatchScope, changes: ChangeBatch, lines: WatchEventCache) -> list[bytes]:
-    """The lines of one batch, each object once, at its last change; or a bookmark."""
+    """Return the lines of one batch, each object once at its last change; or a bookmark."""
     kind, state, token, definition = chosen.kind, ctx.state, changes.token, ctx.ledger.definition
     known = lines.told(chosen.asked, state, token)
     if known is not None and chosen.has(known[0]):

@@ -1,6 +1,6 @@
-"""What a watch sends: one line for each object that changed, in JSON.
+"""The lines of a watch: one line of JSON for each object that changed.
 
-The line of an object after a batch is the same for everybody who is shown the same of it, so it is made once for them.
+After a batch, the line of an object is equal for all watchers with the same view, so it is encoded once for them.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.errors import show_token
 
-#: Lines of so many objects are kept for those who hear of the same batch a little later.
+#: Objects whose lines are cached for watchers that receive the same batch a little later.
 KEPT_MAX = 4_096
 
 
 class WatchEventCache:
-    """The lines of the newest batch, made when first asked for."""
+    """The lines of the newest batch, encoded on first use."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, Any, Revision, str], bytes] = {}
-        #: By what watchers asked for: the objects that the batch tells them of, and their lines.
+        #: By the watchers' request: the objects of the batch that concern them, and their lines.
         self._told: dict[Hashable, tuple[tuple[Any, ...], list[bytes]]] = {}
         self._of: RevisionToken | None = None
 
     def told(self, asked: Hashable, state: Any, token: RevisionToken) -> tuple[tuple[Any, ...], list[bytes]] | None:
-        """What somebody who asked for the same was told of this batch, if it is the newest."""
+        """Return what an equal request was sent for this batch, if it is the newest."""
         return self._told.get(asked) if token == self._of and state.info.seq == token.seq else None
 
     def tell(
         self, asked: Hashable, state: Any, token: RevisionToken, keys: tuple[Any, ...], lines: list[bytes]
     ) -> None:
-        """Keep it for the others who asked for the same."""
+        """Cache the lines for other watchers with an equal request."""
         if token == self._of and state.info.seq == token.seq:
             self._told[asked] = (keys, lines)
 
     def of(
         self, redaction: Redaction, kind: ResourceKind, key: Any, row: Any, token: RevisionToken, at: Revision
     ) -> bytes:
-        """The line of an object as it is now, for a change at a revision in the batch of the token."""
+        """Return the line of the current object, for a change at a revision in the batch of the token."""
         if redaction.seq != token.seq:
-            # The newest content is right to send: it is newer than the batch, which is then told again.
+            # The newest content may be sent: it is newer than the batch, and its own batch sends it again.
             return self._line(redaction, kind, key, row, token, at)
         if token != self._of or len(self._made) >= KEPT_MAX:
-            self._made.clear()  # nobody is told of an older batch by the state of that batch any more
+            self._made.clear()  # no later line can show the state of an older batch
             self._told.clear()
             self._of = token
         known = (kind.plural, key, at, redaction.tenant)
@@ -66,12 +66,12 @@ class WatchEventCache:
 
 
 def added_event(tree: dict[str, Any], token: RevisionToken) -> bytes:
-    """The line of an object that was there when the watch began."""
+    """Return the line of an object that existed when the watch began."""
     return _event_line("ADDED", tree, token)
 
 
 def deleted_event(kind: ResourceKind, key: Any, name: str, token: RevisionToken) -> bytes:
-    """The line of an object that is gone: its uid, and its name where that is known."""
+    """Return the line of a deleted object: its uid, and its name if known."""
     metadata: dict[str, Any] = {"uid": show_revision(key)} if isinstance(key, int) else {}
     if name:
         metadata["name"] = name
@@ -80,7 +80,7 @@ def deleted_event(kind: ResourceKind, key: Any, name: str, token: RevisionToken)
 
 
 def bookmark_event(token: RevisionToken) -> bytes:
-    """Nothing was missed up to here."""
+    """Return the line of a bookmark: no event was missed up to here."""
     return _event_line("BOOKMARK", None, token)
 
 

@@ -1,9 +1,9 @@
-"""What of a kind one watcher is shown, and of which ends it is told.
+"""What one watcher sees of a kind, and which deletions it receives.
 
-A row that is gone no longer says whose it was, so a watcher that may not see everything, or chose a part, keeps the
-names of what it was shown, and is told of their ends alone. That is as much as such a watcher may see at all. One that
-goes on from an earlier place was shown more than it can know here: for what ended before it came, the event has to
-say whose it was, and where that does not either, the watcher lists again.
+A deleted row no longer shows its tenant. So a watcher of a part of a kind stores the names of the objects it was shown,
+and receives only their deletions. That is at most the number of objects that it may see. A watcher that resumes was
+shown more than is stored here. For an object deleted before it resumed, the event must name the tenant; if it does not,
+the watcher must list again.
 """
 
 from __future__ import annotations
@@ -27,54 +27,55 @@ from holdfast.core.platform import events as e
 from holdfast.host.errors import Gone
 from holdfast.host.watch.changes import ChangeEvent
 
-#: Kinds whose objects are nobody's: their ends are told to all who may read them.
+#: Kinds whose objects belong to no tenant: all their readers receive deletions.
 _OF_NOBODY = ("PriorityClass", "Region", "NodePool", "RecoveryBudget", "SchedulerPolicy", "Node")
-#: Kinds that are called by a number, which tells nothing of whose they were.
+#: Kinds named by a number, which does not reveal the tenant.
 _BY_NUMBER = ("Override", "Reservation", "Session")
 
 
 class WatchScope:
-    """What of a kind one watcher is shown."""
+    """The part of a kind that one watcher sees."""
 
     def __init__(self, call: ApiRequest, kind: ResourceKind) -> None:
         self.kind = kind
         self._call = call
         self._path = "/".join(call.rest)
-        #: Whoever asks for this sees the same, as far as it was shown the same before.
+        #: Watchers with an equal request see the same events, if they were shown the same before.
         self.asked = (call.caller.actor, call.caller.principal.meta.revision, call.request.path, call.request.query)
         self._name = "/".join(call.rest[1:] if kind.tenanted else call.rest)
         self._tenant, self._terms = list_scope(call, kind)
         of_principals = kind.plural in ("principals", "tokens")
         may_all = sees_principal(call.caller, "") if of_principals else sees_everything(call.caller)
-        #: Whether every end is for this watcher: then nothing is kept of what it was shown. No event names a request
-        #: that is gone, nor says that something was listed, so those are kept for everybody.
+        #: Whether this watcher receives every deletion, so that nothing is stored of what it was shown. No event names
+        #: a deleted scheduling request, or states that an endpoint was listed: for these kinds, names are always
+        #: stored.
         is_part = bool(self._name or self._terms or self._tenant)
         self._is_open = may_all and not is_part and kind.name not in ("SchedulingRequest", "Endpoint")
         self._shown: dict[Any, str] = {}
-        #: Workloads by uid, of which replicas are told: tenant and name, which outlive the last of them here.
+        #: Workloads of the replicas shown, by uid: tenant and name, which outlive the last replica here.
         self._workloads: dict[Revision, tuple[str, str]] = {}
-        #: Up to this batch the watcher may have been shown what is not known here.
+        #: Up to this batch the watcher may have been shown objects that are not stored here.
         self._caught_up_at = 0
 
     def begin(self, state: Any, *, resumes: bool) -> None:
-        """Take note of where the watch begins."""
+        """Set the position at which the watch begins."""
         self._caught_up_at = state.info.seq if resumes else 0
 
     def redaction(self, state: Any) -> Redaction:
-        """What this watcher is shown of a state."""
+        """Return the redaction of a state for this watcher."""
         return Redaction(self._call.caller, state)
 
     def needs_rows(self, *, initial: bool) -> bool:
-        """Whether all rows of the moment in which the watch begins are to be looked at, and not only a named one."""
+        """Whether the watch must scan all rows at its begin, not only a named one."""
         return (initial or not self._is_open) and not self._path
 
     def named(self, state: Any) -> list[KeyedRow]:
-        """The one row that is asked for by its name, if it is there and for this watcher."""
+        """Return the row that is requested by name, if it exists and the watcher may see it."""
         found = find_row(self.kind, state, self._path) if self._path else None
         return [found] if found is not None and self.shows(state, *found) else []
 
     def shows(self, state: Any, key: Any, found: Any) -> bool:
-        """Whether this row is for this watcher."""
+        """Whether this watcher sees this row."""
         redaction = self.redaction(state)
         shown = self._may_show(redaction, state, key, found)
         shown = shown and (not self._terms or matches_selector(self._terms, redaction.labels(found)))
@@ -85,7 +86,7 @@ class WatchScope:
         return shown
 
     def _workload(self, state: Any, uid: Revision) -> tuple[str, str] | None:
-        """The tenant and the name of a workload that has replicas here, or had some."""
+        """Return the tenant and the name of a workload that has, or had, replicas here."""
         if uid not in self._workloads:
             for assignment in (state.assignments_of.get(uid) or ())[:1]:
                 one = state.assignments[assignment]
@@ -101,17 +102,17 @@ class WatchScope:
         )
 
     def has(self, keys: tuple[Any, ...]) -> bool:
-        """Whether telling of these objects once more would change nothing that is kept here."""
+        """Whether sending events of these objects again would change nothing that is stored here."""
         return all(key in self._shown for key in keys) if not self._is_open else self.kind.name != "Replica"
 
     def gone(self, state: Any) -> list[Any]:
-        """What was shown and is not there any more."""
+        """Return the keys that were shown and no longer exist."""
         return [key for key in self._shown if row_at(self.kind, state, key) is None]
 
     def loses(self, state: Any, key: Any, found: Any, changes: Sequence[ChangeEvent]) -> str | None:
-        """The name, as far as it is known, of a row that is no longer there for this watcher; None: it never was.
+        """Return the name, if known, of a row that the watcher no longer sees; None: it never saw it.
 
-        `changes` are those of one batch that touched it.
+        The `changes` are those of one batch that affect the row.
         """
         if key in self._shown:
             return self._shown.pop(key)
@@ -125,7 +126,7 @@ class WatchScope:
         return self._lost_before(state, key, changes)
 
     def _lost_before(self, state: Any, key: Any, changes: Sequence[ChangeEvent]) -> str | None:
-        """The name of what was gone before this watcher came back."""
+        """Return the name of an object deleted before this watcher resumed."""
         name = self._name_of_gone(state, key)
         if self._name and name not in ("", self._name):
             return None
@@ -135,14 +136,14 @@ class WatchScope:
             return name
         owners = [self._owner_of_gone(state, key, change.event) for change in changes]
         owner = next((one for one in owners if one is not None), None)
-        # Whether it was shown to a tenant at all was to be seen in the row, which is gone.
+        # Whether a tenant saw the object depended on its row, which is deleted.
         if owner is None or (not owner and self.redaction(state).tenant and self.kind.name in HIDES):
-            raise Gone("whose it was that ended meanwhile cannot be told any more: list again")
+            raise Gone("the tenant of an object deleted meanwhile is unknown: list again")
         is_ours = sees(self._call.caller, owner) and (not self._tenant or owner == self._tenant)
         return name if is_ours else None
 
     def _owner_of_gone(self, state: Any, key: Any, event: Any) -> str | None:
-        """The tenant whose it was, told from what ended it; empty: nobody's; None: it cannot be told."""
+        """Return the tenant of a deleted object from the event that ended it; empty: none; None: unknown."""
         kind = self.kind.name
         if kind in _OF_NOBODY:
             return ""
@@ -160,7 +161,7 @@ class WatchScope:
         return _named_in(event)
 
     def _name_of_gone(self, state: Any, key: Any) -> str:
-        """What the object was called, where its key says that."""
+        """Return the name of a deleted object, if its key contains it."""
         kind = self.kind.name
         if kind == "Grant":
             return str(key).replace("|", "/", 1) if "|" in str(key) else f"{state.region.name}/{key}"
@@ -173,7 +174,7 @@ class WatchScope:
 
 
 def _named_in(event: Any) -> str | None:
-    """The tenant of the one object that an event tells of."""
+    """Return the tenant of the one object in an event."""
     for field in ("workload", "assignment", "override", "hold"):
         found = getattr(event, field, None)
         tenant = getattr(getattr(found, "meta", found), "tenant", None)

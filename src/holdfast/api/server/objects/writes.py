@@ -1,8 +1,8 @@
-"""Writing: PUT and DELETE of objects, many at once, and commands by their name.
+"""Handlers that write: PUT and DELETE of objects, and commands by name.
 
-A document becomes a command in an envelope, and the ledger judges it. What a write is based on is named by the sender
-(`If-Match`), what makes its repeat harmless too (`Idempotency-Key`): so a write that timed out is sent again as it was,
-and gets its first answer.
+A document becomes a command in an envelope, and the ledger decides it. The sender names its precondition (`If-Match`)
+and a key that makes a retry harmless (`Idempotency-Key`). So a write that timed out can be sent again unchanged, and
+gets its first answer.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ SubmitResult = Committed | Repeated | Refused
 
 
 def invalid_problem(faults: Sequence[FieldError]) -> Problem:
-    """A document that cannot be read: every fault, and where."""
+    """Return the problem of an invalid document, with every field error."""
     details = [InvalidField(fault.pointer, fault.message, fault.hint) for fault in faults]
     first = faults[0]
     return problem("invalid", f"{first.pointer or '/'}: {first.message}", errors=details)
 
 
 def make_envelope(ctx: ServerContext, call: ApiRequest, command: Any, key: str, expect: Revision) -> Envelope[Any]:
-    """The command as its sender's, with the revision that the sender expects: the ledger judges it."""
+    """Return the command in an envelope of its sender, with the sender's precondition."""
     sent = call.header("holdfast-sent")
     at = ctx.now()
     if sent:
         said = parse_instant(sent)
         if said is None:
-            raise ApiError(problem("unreadable", f"Holdfast-Sent: {sent[:40]!r} is no time in RFC 3339"))
+            raise ApiError(problem("unreadable", f"Holdfast-Sent: {sent[:40]!r} is not a time in RFC 3339"))
         at = said
-    # A dry run has keys of its own: what was done under a key is no answer to what would be done now.
+    # A dry run has keys of its own: the answer to an earlier command does not tell what would happen now.
     own = f"dry-run/{key}" if call.is_dry_run() else key
     return Envelope(call.caller.actor, command, at, key=own, expect=expect, via=call.caller.via)
 
 
 def require_idempotency_key(call: ApiRequest) -> str:
-    """The idempotency key of a person's write."""
+    """Return the idempotency key of a user's write."""
     key = call.header("idempotency-key")
     if _KEY.fullmatch(key) is None:
-        raise ApiError(problem("no-key", "name an Idempotency-Key of 1 to 200 characters of ASCII, without spaces"))
+        raise ApiError(problem("no-key", "send an Idempotency-Key of 1 to 200 ASCII characters, without spaces"))
     return key
 
 
@@ -85,7 +85,7 @@ async def put(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply
 
 
 def apply_path_identity(call: ApiRequest, kind: ResourceKind, tree: Any) -> Any:
-    """The document with the name of its path: what it leaves out is filled in, what differs is refused."""
+    """Return the document with the name of its path: missing fields are filled in, different ones are rejected."""
     if not isinstance(tree, dict) or not isinstance(tree.get("metadata", {}), dict):
         return tree
     metadata = dict(tree.get("metadata", {}))
@@ -94,23 +94,23 @@ def apply_path_identity(call: ApiRequest, kind: ResourceKind, tree: Any) -> Any:
         tree = {field: said} | tree
     for field, said in (("name", "/".join(name)), ("tenant", tenant)):
         if said and metadata.setdefault(field, said) != said:
-            fault = FieldError(f"/metadata/{field}", f"the path says {said!r}, the document {metadata[field]!r}")
+            fault = FieldError(f"/metadata/{field}", f"the path has {said!r}, the document {metadata[field]!r}")
             raise ApiError(invalid_problem([fault]))
     if tree["kind"] != kind.name:
         raise ApiError(
-            invalid_problem([FieldError("/kind", f"the path says {kind.name}, the document {tree['kind']!r}")])
+            invalid_problem([FieldError("/kind", f"the path has {kind.name}, the document {tree['kind']!r}")])
         )
     return tree | {"metadata": metadata}
 
 
 def preconditions(call: ApiRequest, sent: Any) -> tuple[Revision, bool]:
-    """Which revision the sender read, and whether it made that a condition of the request."""
+    """Return the revision that the sender read, and whether it is a precondition of the request."""
     match, none = _condition(call, "if-match"), _condition(call, "if-none-match")
     if match and none:
-        raise ApiError(problem("unreadable", "If-Match and If-None-Match contradict one another"))
+        raise ApiError(problem("unreadable", "If-Match and If-None-Match contradict each other"))
     if none:
         if none != "*":
-            raise ApiError(problem("unreadable", "If-None-Match knows * only: it must not exist"))
+            raise ApiError(problem("unreadable", "If-None-Match supports only *: it must not exist"))
         return ABSENT, True
     if not match:
         return sent.meta.revision if sent is not None and hasattr(sent, "meta") else 0, False
@@ -118,18 +118,18 @@ def preconditions(call: ApiRequest, sent: Any) -> tuple[Revision, bool]:
 
 
 def _condition(call: ApiRequest, name: str) -> str:
-    """A condition of the request; empty when there is none. One that says nothing would be one that is not kept."""
+    """Return a precondition header; empty if it is missing. An empty one is rejected: it would not be enforced."""
     said = call.header(name)
     if not said and any(one == name for one, _ in call.request.headers):
-        raise ApiError(problem("unreadable", f"{name} is empty: name what is expected, or leave it out"))
+        raise ApiError(problem("unreadable", f"{name} is empty: send a value, or leave it out"))
     return said
 
 
 def parse_etag(text: str) -> Revision:
-    """A revision from a tag, `"41.3"`."""
+    """Parse the revision of an ETag, `"41.3"`."""
     found = parse_revision(text.strip().removeprefix("W/").strip('"'))
-    if not found:  # nothing is at revision 0, and to expect it would be to expect nothing
-        raise ApiError(problem("unreadable", f"{text[:80]!r} is no tag that was given here"))
+    if not found:  # revision 0 would be no precondition
+        raise ApiError(problem("unreadable", f"{text[:80]!r} is not an ETag of this server"))
     return found
 
 
@@ -139,14 +139,14 @@ ObjectOutcome = tuple[dict[str, Any], str, Pairs]
 def write_outcome(
     call: ApiRequest, kind: ResourceKind, state: Any, name: str, found: SubmitResult, *, conditional: bool
 ) -> ObjectOutcome:
-    """The object, and whether it was created, configured or unchanged; raises the problem otherwise."""
+    """Return the object, and whether it was created, configured or unchanged; raise the problem of a refusal."""
     redaction = Redaction(call.caller, state)
     if isinstance(found, Refused) and found.code is not Code.ALREADY:
         refused = redaction.refused(found, by_number=kind.name == "Node")
         raise ApiError(from_refusal(refused, lane="operators", conditional=conditional))
     stored = find_row(kind, state, name)
     repeated: Pairs = (("holdfast-repeated", "true"),) if isinstance(found, Repeated) else ()
-    if stored is None or not redaction.shows(kind, *stored):  # accepted, and by now gone again, or not to be seen
+    if stored is None or not redaction.shows(kind, *stored):  # accepted, and deleted since, or not visible
         return _deleted_object(kind, name), "configured", repeated
     tree = redaction.tree(kind, *stored)
     headers: Pairs = (("etag", f'"{tree["metadata"].get("revision", "")}"'), *repeated)
@@ -157,14 +157,14 @@ def write_outcome(
 
 
 def _deleted_object(kind: ResourceKind, path: str) -> dict[str, Any]:
-    """What is left to say of an object that is gone by now: which one it was."""
+    """Return kind and name of an object that is deleted."""
     tenant, _, name = path.partition("/") if kind.tenanted else ("", "", path)
     metadata = {"name": name, "tenant": tenant} if kind.tenanted else {"name": name}
     return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
 
 
 async def delete(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
-    """Ask for the end of one object. It is answered as it is then: gone, or waiting for its finalizers."""
+    """Delete one object. The reply shows its state then: deleted, or waiting for its finalizers."""
     key = require_idempotency_key(call)
     check_rate(ctx, call, key)
     name = "/".join(call.rest)
@@ -182,7 +182,7 @@ async def delete(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Re
         refused = redaction.refused(found, by_number=False)
         raise ApiError(from_refusal(refused, lane="operators", conditional=conditional))
     if before is not None and before[1].meta.uid > found.revision:
-        before = tree = None  # a repeat, and who has the name since then is another one
+        before = tree = None  # a retry; the name now belongs to another object
     held = state.workloads.get(before[0]) if before is not None and kind.name == "Workload" else None
     if held is not None:
         tree = _visible_object(redaction, kind, (held.meta.uid, held))
@@ -193,12 +193,12 @@ async def delete(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Re
 
 
 def _visible_object(redaction: Redaction, kind: ResourceKind, found: KeyedRow | None) -> dict[str, Any] | None:
-    """The object as the caller sees it; None: there is none, or it may be ended by this caller and not be seen."""
+    """Return the object as the caller sees it; None: it does not exist, or the caller may delete but not see it."""
     return redaction.tree(kind, *found) if found is not None and redaction.shows(kind, *found) else None
 
 
 async def command(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """A command by its name, with its fields as the body."""
+    """Execute a command by its name, with its fields as the body."""
     key = require_idempotency_key(call)
     check_rate(ctx, call, key)
     tag = "/".join(call.rest)

@@ -1,4 +1,4 @@
-"""Computed, read-only replies: one module per endpoint. They write nothing.
+"""Computed, read-only replies: one module per route. They write nothing.
 
 - `scope`      who may read a report, from which state, and how many items
 - `discovery`  health, readiness, the OpenAPI document, schemas

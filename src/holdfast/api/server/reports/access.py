@@ -1,4 +1,4 @@
-"""Who the caller is, and what it may do: `whoami` and `can-i`."""
+"""The caller and its permissions: `whoami` and `can-i`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.host.ports.transport import Reply
 
 
 async def whoami(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """Who asks, as this server knows it."""
+    """Return the authenticated caller."""
     caller = call.caller
     scope = caller.principal.spec.scope
     found: dict[str, Any] = {
@@ -30,11 +30,11 @@ async def whoami(ctx: ServerContext, call: ApiRequest) -> Reply:
 
 
 async def can_i(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """Whether the caller might send a command, or has a right, as far as rights and scopes go."""
+    """Return whether the caller may send a command, or has a permission, by permissions and scopes alone."""
     body = call.json()
     known = ("command", "right", "tenant", "region", "node")
     if not isinstance(body, dict) or set(body) - set(known) or not all(isinstance(v, str) for v in body.values()):
-        raise ApiError(problem("unreadable", f"a question has the fields {', '.join(known)}, all text"))
+        raise ApiError(problem("unreadable", f"the body has the fields {', '.join(known)}, all text"))
     if ("command" in body) == ("right" in body):
         raise ApiError(problem("unreadable", "name either a command or a right"))
     why = _denial_reason(ctx, call, body)
@@ -47,15 +47,15 @@ def _denial_reason(ctx: ServerContext, call: ApiRequest, body: dict[str, str]) -
         if body["right"] not in list(Permission):
             raise ApiError(problem("unreadable", f"rights are {', '.join(Permission)}"))
         if body["right"] not in caller.principal.spec.rights:
-            return f"{caller.actor} does not have the right {body['right']}"
+            return f"{caller.actor} lacks the permission {body['right']}"
     else:
         rule = rule_of(ctx.ledger.definition, body["command"])
         if rule is None:
             raise ApiError(problem("unreadable", f"no command {body['command'][:80]!r}"))
         if caller.kind not in rule.owners:
-            return f"{body['command']} is sent by {', '.join(rule.owners)}"
+            return f"{body['command']} can be sent only by {', '.join(rule.owners)}"
         if caller.kind in ("person", "tenant") and rule.right not in caller.principal.spec.rights:
-            return f"{body['command']} takes the right {rule.right.value}"
+            return f"{body['command']} needs the permission {rule.right.value}"
     return _out_of_scope(call, body)
 
 
@@ -64,5 +64,5 @@ def _out_of_scope(call: ApiRequest, body: dict[str, str]) -> str:
     own = {"tenant": caller.tenant(), "region": scope.region, "node": scope.node}
     for word, name in own.items():
         if name and body.get(word) and body[word] != name:
-            return f"{caller.actor} is bound to {word} {name}"
+            return f"{caller.actor} is scoped to {word} {name}"
     return ""

@@ -1,7 +1,7 @@
-"""What people did, and what they were denied, newest first, from the index of the log (`host.audit`).
+"""Commands of users, and their denials, newest first, from the index of the log (`host.indexes.audit_index`).
 
-Who may operate, or has the right `audit`, reads all of it; who speaks for a tenant reads what was done to that tenant
-or by its own. What a command held that is a tenant's is shown to those who see that tenant.
+A caller with the permission `operate` or `audit` reads all entries; one of a tenant reads what was done to that tenant
+or by it. The content of a command that concerns a tenant is shown to callers who see that tenant.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Reply
 
 ITEMS_MAX = 500
-#: So many are shown before others have their turn.
+#: Entries that are rendered in one turn.
 ENTRIES_PER_TURN = 20
-#: A read of any age waits no longer than this for what landed just now.
+#: Longest wait of a read at level `any` for the newest commits.
 FRESH_MS = 2_000
-#: What no principal is called.
+#: A name that no principal has.
 NOBODY = "/"
 
 
 async def audit(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """The newest entries that the caller may see and asked for; `continue` goes on further back."""
+    """Return the newest entries that match the query and that the caller may see; `continue` leads to older ones."""
     refused = refuse_audit(call.caller, ctx.state.info.ledger)
     if refused is not None:
         raise ApiError(ctx.deny(call, refused))
     asked = _parse_query(ctx, call)
     if ctx.audit is None:
-        raise ApiError(problem("unavailable", f"{ctx.ledger.identity.server} keeps no audit"))
+        raise ApiError(problem("unavailable", f"{ctx.ledger.identity.server} stores no audit"))
     full = ctx.lists.acquire(call.caller.actor)
     if full is not None:
         raise ApiError(full)
@@ -67,14 +67,14 @@ def _parse_query(ctx: ServerContext, call: ApiRequest) -> AuditIndexQuery:
     since = parse_instant(said["since"]) if "since" in said else 0
     parts = said["continue"].split(".") if "continue" in said else []
     if since is None or len(parts) not in (0, 2) or not all(_is_number(part) for part in parts):
-        raise ApiError(problem("unreadable", "since is a time in RFC 3339, and continue what an answer gave"))
+        raise ApiError(problem("unreadable", "since must be a time in RFC 3339, continue a value of a previous page"))
     redaction, actor = Redaction(call.caller, ctx.state), call.query("actor")
     tenant = redaction.tenant
     principals = ctx.state.principals.unordered() if tenant else ()
     own = [name for name, _ in principals if principal_tenant(ctx.state, name) == tenant]
     return AuditIndexQuery(
         since=since,
-        # One that is not shown is not looked for either: no entry has it.
+        # An actor that the caller may not see is not searched for: the query then matches no entry.
         actor=actor and (redaction.words(actor) or NOBODY),
         command=call.query("command"),
         outcome=call.query("outcome"),
@@ -91,7 +91,7 @@ def _is_number(text: str) -> bool:
 
 async def _find_entries(ctx: ServerContext, call: ApiRequest, kept: AuditIndex, query: AuditIndexQuery) -> AuditPage:
     view, (level, _) = await ctx.view(call), call.level()
-    patience = call.timeout_ms * 4 // 5  # that it was not reached is an answer, too, and has to be given in time
+    patience = call.timeout_ms * 4 // 5  # leaves time to report a failure
     try:
         await kept.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
     except NotReached:
@@ -121,12 +121,13 @@ def _render_entry(ctx: ServerContext, call: ApiRequest, entry: AuditEntry) -> di
 
 
 def _expected(expect: Revision) -> str:
-    """What a sender expected of the object, as in the header by which it was said."""
+    """Return a sender's precondition as it was in the header."""
     return {ABSENT: "none", PRESENT: "*"}.get(expect) or show_revision(expect)
 
 
 def _command(ctx: ServerContext, call: ApiRequest, body: bytes) -> Any:
-    """The command as it was sent, in the words of documents. What this version cannot read is left out, and what is a
-    tenant's own to whoever may not see that tenant: that it was done is theirs to know, and what it holds is not."""
+    """Return the command as it was sent, as documents have it; None if this version cannot read it, or if it concerns a
+    tenant that the caller may not see. Such a caller sees the entry but not the content.
+    """
     found = ctx.ledger.definition.envelopes.command(body)
     return None if found is None or not sees(call.caller, tenant_of(found)) else render_command(found)

@@ -1,7 +1,7 @@
-"""Decisions of a region's schedulers: by workload, slot, node, time and outcome, newest first.
+"""Decisions of a region's schedulers by workload, slot, node, time and outcome, newest first.
 
-They are kept for a while after their workload is gone. A tenant is told of its own, without the names of nodes that
-were only compared. Whose something was is not always known by now: that is told to those who see all tenants.
+Decisions outlive their workload for a while. A tenant sees its own, without the names of candidate nodes. Decisions
+whose tenant is no longer known are shown only to callers who see all tenants.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from holdfast.host.ports.transport import Reply
 
 QUERY_PARAMS = ("workload", "slot", "node", "tenant", "since", "until", "outcome", "limit", "continue", "read")
 ITEMS_MAX = 500
-#: A read of any age waits no longer than this for what landed just now.
+#: Longest wait of a read at level `any` for the newest commits.
 FRESH_MS = 2_000
 
 
 async def decisions(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """The newest that the caller may see and asked for; `continue` goes on further back."""
+    """Return the newest decisions that match the query and that the caller may see; `continue` leads to older ones."""
     refused = refuse_reading(call.caller, ctx.state.info.ledger, "decisions")
     if refused is not None:
         raise ApiError(ctx.deny(call, refused))
@@ -49,7 +49,7 @@ async def decisions(ctx: ServerContext, call: ApiRequest) -> Reply:
     if denied is not None:
         raise ApiError(ctx.deny(call, denied, asked.tenant))
     if ctx.decisions is None:
-        raise ApiError(problem("unavailable", f"{ctx.ledger.identity.server} keeps no decisions"))
+        raise ApiError(problem("unavailable", f"{ctx.ledger.identity.server} stores no decisions"))
     full = ctx.lists.acquire(call.caller.actor)
     if full is not None:
         raise ApiError(full)
@@ -63,7 +63,7 @@ async def _find_decisions(
     ctx: ServerContext, call: ApiRequest, kept: DecisionIndex, query: DecisionQuery
 ) -> DecisionPage:
     view, (level, _) = await ctx.view(call), call.level()
-    patience = call.timeout_ms * 4 // 5  # that it was not reached is an answer, too, and has to be given in time
+    patience = call.timeout_ms * 4 // 5  # leaves time to report a failure
     try:
         await kept.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
     except NotReached:
@@ -99,12 +99,12 @@ def _parse_query(ctx: ServerContext, call: ApiRequest) -> DecisionQuery:
         workload, region, number = slot.rsplit("/", 2)
         ordinal = int(number)
         if "workload" in said or region != ctx.state.region.name:
-            why = "it names its workload itself" if "workload" in said else f"this is region {ctx.state.region.name}"
+            why = "it already names its workload" if "workload" in said else f"this is region {ctx.state.region.name}"
             raise contradictory(f"slot {slot[:80]!r}: {why}")
     tenant, workload = split_workload_name(said.get("tenant", ""), workload)
     before = parse_revision(said["continue"]) if "continue" in said else 0
     if before is None:
-        raise _unreadable("continue is what an answer gave")
+        raise _unreadable("continue must be a value from a previous page")
     return DecisionQuery(
         tenant=tenant,
         workload=workload,
@@ -119,28 +119,28 @@ def _parse_query(ctx: ServerContext, call: ApiRequest) -> DecisionQuery:
 
 
 def contradictory(text: str) -> ApiError:
-    """What was asked for cannot all be meant."""
+    """Return the error of parameters that contradict each other."""
     return ApiError(from_refusal(Refused(Code.CONTRADICTORY, text)))
 
 
 def _matching(said: dict[str, str], name: str, pattern: str, form: str) -> str:
     value = said.get(name)
     if value is not None and re.fullmatch(pattern, value) is None:
-        raise _unreadable(f"{name} is {form}, not {value[:80]!r}")
+        raise _unreadable(f"{name} must be {form}, not {value[:80]!r}")
     return value or ""
 
 
 def _instant(said: dict[str, str], name: str) -> Instant:
     found = parse_instant(said[name]) if name in said else 0
     if found is None:
-        raise _unreadable(f"{name} is a time in RFC 3339, not {said[name][:80]!r}")
+        raise _unreadable(f"{name} must be a time in RFC 3339, not {said[name][:80]!r}")
     return found
 
 
 def _outcome(said: dict[str, str]) -> DecisionOutcome | None:
     value = said.get("outcome")
     if value is not None and value not in list(DecisionOutcome):
-        raise _unreadable(f"outcome is one of {', '.join(DecisionOutcome)}, not {value[:80]!r}")
+        raise _unreadable(f"outcome must be one of {', '.join(DecisionOutcome)}, not {value[:80]!r}")
     return None if value is None else DecisionOutcome(value)
 
 

@@ -1,4 +1,4 @@
-"""What a server publishes of its own shape: the OpenAPI document, and the schema of every kind."""
+"""The public description of a server: health, the OpenAPI document, and the schema of every kind."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from holdfast.host.ports.transport import Reply
 
 
 async def openapi(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """The OpenAPI document of this ledger's API."""
+    """Return the OpenAPI document of this ledger's API."""
     return Reply(200, (JSON,), _description(ctx.ledger.definition.name))
 
 
 async def schemas(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """The names of all kinds, or the JSON Schema of one."""
+    """Return the names of all kinds, or the JSON Schema of one."""
     if not call.rest:
         return Reply(200, (JSON,), encode({"kinds": sorted(kind.name for kind in KINDS.values())}))
     kind = find_kind(call.rest[0])
@@ -33,7 +33,7 @@ async def schemas(ctx: ServerContext, call: ApiRequest) -> Reply:
     return Reply(200, (JSON,), _schema(kind.name))
 
 
-# Both are made once: everybody may ask for them, and the first takes longer than any other answer.
+# Both are encoded once: no authentication is needed to read them, and the first takes longest of all replies.
 @cache
 def _description(ledger: str) -> bytes:
     return encode(description(ledger))
@@ -45,12 +45,12 @@ def _schema(kind: str) -> bytes:
 
 
 async def healthz(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """This process answers."""
+    """Reply that the process is alive."""
     return json_reply({"status": "alive", "version": holdfast.__version__})
 
 
 async def readyz(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """Whether reads are served here; whether writes are, is told too."""
+    """Reply whether reads are served; the body also shows whether writes are."""
     role = ctx.ledger.role
     conditions = [render_condition(writable(ctx.ledger))]
     ready = role not in (Role.LOADING, Role.STOPPED)

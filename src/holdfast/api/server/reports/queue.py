@@ -1,4 +1,4 @@
-"""What waits to be placed in a region: in which order a scheduler looks at it, and why it waits."""
+"""The pending scheduling requests of a region, in the order of the queue, with the reasons."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ QUERY_PARAMS = ("workload", "tenant", "limit", "read")
 
 
 async def queue(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """What waits, first what is looked at first, as far as the caller may see it; a place counts everybody's."""
+    """Return the requests that the caller may see, in the order of the queue; positions count those of all tenants."""
     tenant, workload = _parse_query(call)
     async with report_scope(ctx, call, "requests", tenant) as at:
         waiting = await compute_in_parts(at.state, queue_view)
     redaction = Redaction(call.caller, ctx.state)
     own = [one for one in waiting if redaction.is_own(one.tenant)]
     found = [one for one in own if tenant in ("", one.tenant) and workload in ("", one.workload)]
-    # How much of others waits is not for a tenant; its own places say how much goes first.
+    # A tenant does not see how much of others is pending; its positions show how many requests come before.
     metadata = {"total": len(found), "waiting": len(own if redaction.tenant else waiting), "at": show_instant(at.now)}
     items = [redaction.cleared(render(one)) for one in found[: at.limit]]
     return json_reply({"kind": "QueueList", "items": items, "metadata": metadata})
 
 
 def _parse_query(call: ApiRequest) -> tuple[str, str]:
-    """The tenant and the workload that were named."""
+    """Return the tenant and the workload of the query."""
     workload, tenant = workload_param(call), dict(reversed(call.request.query)).get("tenant", "")
     return (tenant, "") if workload is None else split_workload_name(tenant, workload)

@@ -1,4 +1,4 @@
-"""How quotas stand: what tenants were promised, what of it is lent and used where, and what cannot be kept."""
+"""Quota, grants and usage by tenant and region, with warnings about quota that cannot be granted."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from holdfast.core.platform.queries.quota_report import QuotaInRegion, QuotaRepo
 from holdfast.host.ports.transport import Reply
 
 _show = ResourcesSerializer().render
-#: So many quotas, each in one region, are told in one bit.
+#: Rows per step; a row is a quota in one region.
 BIT = 50
 
 
 async def quota(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """How every quota stands that the caller may see, or that of one tenant."""
+    """Return every quota that the caller may see, or that of one tenant."""
     tenant = call.rest[0] if call.rest else ""
     async with report_scope(ctx, call, "quotas", tenant) as at:
         redaction = Redaction(call.caller, at.state)
-        # What all tenants were promised together tells each of the others.
+        # A sum over all tenants would reveal the others' quota.
         everything = sees_everything(call.caller) and not tenant
 
         def work(state: Any) -> Generator[None, None, tuple[list[dict[str, Any]], list[str]]]:
@@ -62,7 +62,7 @@ def _standing(one: QuotaReport, now: Instant) -> dict[str, Any]:
         "hard": _show(one.hard),
         "protected": _show(one.protected),
         "effective": _show(one.effective),
-        "asked": _show(one.asked),
+        "requested": _show(one.asked),
         "granted": _show(one.granted),
         "charged": _show(one.charged),
         "reclaimablePercent": one.percent,
@@ -75,12 +75,12 @@ def _part(part: QuotaInRegion, now: Instant) -> dict[str, Any]:
     return {
         "region": part.region,
         "health": part.health,
-        "asked": _show(part.asked),
+        "requested": _show(part.asked),
         "target": _show(part.target),
         "settled": _show(part.settled),
         "protected": _show(part.protected),
         "charged": _show(part.charged),
         "reclaimable": _show(part.reclaimable),
         "ends": show_instant(part.ends) if part.ends is not None else None,
-        "toldMsAgo": max(0, now - part.told_at) if part.told_at is not None else None,
+        "reportedMsAgo": max(0, now - part.told_at) if part.told_at is not None else None,
     }

@@ -1,4 +1,4 @@
-"""What waits to be ended or put right, by this server's ledger: why something hangs, and what to do about it."""
+"""Stuck operations of this server's ledger: why they have not completed, and the next step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.host.ports.transport import Reply
 
 
 async def repairs(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """The most urgent first, as far as the caller may see them; how many there are in all is told, too."""
+    """Return the most urgent operations that the caller may see, and their total number."""
     tenant = call.query("tenant")
     async with report_scope(ctx, call, "repairs", tenant) as at:
         own = Redaction(call.caller, at.state)

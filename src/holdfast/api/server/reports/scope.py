@@ -1,5 +1,6 @@
-"""How every list begins that is told from the state of one moment: who may read it, how much of it is told, and one of
-the places that a server has for lists, for as long as it is made."""
+"""The common begin of reports that read one state: check access, take one of the server's slots for lists, and limit
+the number of items.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from holdfast.api.server.visibility import refuse_reading, refuse_tenant
 from holdfast.core.model.values.structs import Instant
 from holdfast.host.runtime.deadlines import run_in_steps
 
-#: So many are told at once, unless fewer are asked for: the first ones.
+#: Largest number of items, and the default.
 ITEMS_MAX = 1_000
 
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 
 class ReportScope(Struct, frozen=True):
-    """The state that a list is told from, the time there, and how many items are told at most."""
+    """The state of a report, its time, and the largest number of items."""
 
     state: Any
     now: Instant
@@ -33,7 +34,7 @@ class ReportScope(Struct, frozen=True):
 
 @asynccontextmanager
 async def report_scope(ctx: ServerContext, call: ApiRequest, plural: str, tenant: str) -> AsyncIterator[ReportScope]:
-    """The state, as fresh as the caller asks for, if it may read these, and those of this tenant where one is named."""
+    """Yield the state at the requested read level, if the caller may read this report and this tenant, if any."""
     refused = refuse_reading(call.caller, ctx.state.info.ledger, plural) or refuse_tenant(call.caller, tenant)
     if refused is not None:
         raise ApiError(ctx.deny(call, refused, tenant))
@@ -49,7 +50,7 @@ async def report_scope(ctx: ServerContext, call: ApiRequest, plural: str, tenant
 
 
 async def compute_in_parts(state: Any, work: Callable[[Any], Generator[None, None, T]]) -> T:
-    """What is told of a state as it is now, made bit by bit of a fork, so that nobody else waits for it."""
+    """Compute a report step by step on a fork of the current state, so that other requests do not wait."""
     fork = state.fork()
     try:
         return await run_in_steps(work(fork))

@@ -1,4 +1,4 @@
-"""What a server says of itself, and of who asks."""
+"""The status of a server: leader, age, degraded parts, warnings, regions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from holdfast.host.ports.transport import Reply
 
 
 async def status(ctx: ServerContext, call: ApiRequest) -> Reply:
-    """Who leads, how old everything is, what is degraded now, what is not safe, and which overrides are in force."""
+    """Return the leader, ages, what is degraded or unsafe, and the overrides in force."""
     is_operator = sees_everything(call.caller) or call.caller.has(Permission.OPERATE)
     of_nodes = await node_warnings(ctx.state) if is_operator else []
     ledger, state, now = ctx.ledger, ctx.state, ctx.now()
@@ -53,7 +53,7 @@ async def status(ctx: ServerContext, call: ApiRequest) -> Reply:
     if is_operator:
         kind = KINDS["overrides"]
         every = [(key, row) for key, row in iter_rows(kind, state) if redaction.shows(kind, key, row)]
-        # How the platform is run is not a tenant's to look at.
+        # Warnings concern the operation of the platform and are not for tenants.
         is_whole = not redaction.tenant
         of_tokens = token_warnings(state, now) if operates_all(call.caller) else ()
         of_regions = ctx.evidence.warnings(state) if ledger.leader is not None else ()
@@ -63,22 +63,22 @@ async def status(ctx: ServerContext, call: ApiRequest) -> Reply:
     if hasattr(state, "regions"):
         found["regions"] = [_region(ctx, region, now) for region in state.regions.values()]
     if ctx.link is not None:
-        found["platform"] = {"heardMsAgo": ctx.link.age_ms(), "trouble": redaction.words(ctx.link.degraded_reason())}
+        found["platform"] = {"lastContactMsAgo": ctx.link.age_ms(), "degradedReason": redaction.words(ctx.link.degraded_reason())}
     return json_reply(found)
 
 
 def _degraded(ctx: ServerContext, redaction: Redaction) -> list[str]:
-    """What does not work as it should, in words; why, as far as that names nobody else."""
+    """Return one sentence for each degraded part; the reason is left out if it names other tenants."""
     found = []
     condition = writable(ctx.ledger)
     if ctx.ledger.leader is not None and condition.status is not ConditionStatus.TRUE:
-        found.append(f"takes no writes: {condition.message}")
+        found.append(f"accepts no writes: {condition.message}")
     if not ctx.ledger.leading_server():
-        found.append("nobody is known to lead")
+        found.append("no known leader")
     troubles = {
         "cut off from the platform": ctx.link.degraded_reason() if ctx.link is not None else "",
-        "decisions are not kept": ctx.decisions.last_error if ctx.decisions is not None else "",
-        "the audit is not kept": ctx.audit.last_error if ctx.audit is not None else "",
+        "decisions are not stored": ctx.decisions.last_error if ctx.decisions is not None else "",
+        "the audit is not stored": ctx.audit.last_error if ctx.audit is not None else "",
     }
     for what, why in troubles.items():
         said = redaction.words(why)
@@ -107,7 +107,7 @@ def _region(ctx: ServerContext, region: Region, now: Instant) -> dict[str, Any]:
         "health": status.health.value,
         "address": region.spec.address,
         "reportedAddress": status.address,
-        "heardMsAgo": max(0, now - heard_at) if heard_at else None,
+        "lastContactMsAgo": max(0, now - heard_at) if heard_at else None,
         "summaryMsAgo": max(0, now - told.at) if told is not None else None,
         "behind": ctx.state.info.seq - seq_of(status.cursor) if status.cursor else None,
         "joined": bool(status.log_id),

@@ -1,4 +1,4 @@
-"""What works, and yet somebody should look at it: told by `status`, each in one sentence."""
+"""Warnings for operators, shown by `status`: one sentence for each thing that works but needs attention."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from holdfast.core.platform.decide.object_kinds import OF_REGIONS
 from holdfast.core.region.queries.region_summary import exposing
 from holdfast.host.runtime.deadlines import run_in_steps
 
-#: What is not safe on nodes though it works, by the reason of it.
+#: By reason: what is unsafe on nodes, although it works.
 _UNSAFE = {
     ConditionReason.USER_SHARED: "tenants share a user on",
-    ConditionReason.TOKEN_READABLE: "what runs could read the token of its agent on",
+    ConditionReason.TOKEN_READABLE: "replicas can read the token of the agent on",
 }
 
 
 def region_warnings(state: Any) -> list[str]:
-    """What this ledger's operators should look at, region by region."""
+    """Return the warnings of this ledger's regions."""
     regions = state.regions.values() if hasattr(state, "regions") else ()
     return [said for region in regions for said in _of_region(region)]
 
 
 def token_warnings(state: Any, now: Instant) -> list[str]:
-    """Tokens in force that are good for more than one machine: for those who may see all tokens."""
+    """Return the warnings of valid tokens that stand for several machines: for callers who may see all tokens."""
     return [said for token in state.tokens.values() for said in _of_token(state, token, now)]
 
 
 def _of_token(state: Any, token: Token, now: Instant) -> Iterator[str]:
-    """Whoever has it is any machine of a kind, or one in every region. Where it was not asked for it is older than
-    the rule, or its principal has changed."""
+    """Yield the warning of a token for all machines of a kind, or for all regions. If no option allowed it, the token
+    is older than the rule, or its principal has changed.
+    """
     spec, kind = token.spec, token.spec.principal.partition("/")[0]
     if kind not in MACHINES or spec.revoked or spec.expires <= now:
         return
     if spec.principal.endswith("/*"):
-        yield f"token {token.meta.name} speaks for every {kind}: make one for each, and revoke it"
+        yield f"token {token.meta.name} is valid for every {kind}: create one for each, then revoke it"
         return
     if kind not in OF_REGIONS:
-        return  # a region's name says which it is
+        return  # the region's name is its scope
     principal: Principal | None = state.principals.get(spec.principal) or state.principals.get(f"{kind}/*")
     if principal is not None and not principal.spec.scope.region:
-        yield f"token {token.meta.name} speaks for {spec.principal} in every region: name one in the principal's scope"
+        yield f"token {token.meta.name} is valid for {spec.principal} in every region: set one in its scope"
 
 
 def _of_region(region: Region) -> Iterator[str]:
@@ -55,14 +56,13 @@ def _of_region(region: Region) -> Iterator[str]:
     if region.status.health is RegionHealth.RETIRED or not reported:
         return
     if not written:
-        yield f"region {name} reports the address {reported}, and its spec has none: nothing is sent there"
+        yield f"region {name} reports the address {reported}, but its spec has none: nothing is sent there"
     elif origin(written) != origin(reported):
-        yield f"region {name} reports the address {reported}, and its spec says {written}: requests go to the latter"
+        yield f"region {name} reports the address {reported}, but its spec has {written}: requests go to the latter"
 
 
 async def node_warnings(state: Any) -> list[str]:
-    """What is not safe on the nodes here, or on those of regions as they have told last. Nodes are named, and nobody
-    who runs there."""
+    """Return warnings of unsafe nodes here, or in the regions' last reports. They name nodes, not tenants."""
     if hasattr(state, "nodes"):
         return [_unsafe(one, "") for one in await run_in_steps(exposing(state))]
     told = ((region, one.summary.troubles) for region, one in state.summaries.items())

@@ -1,8 +1,8 @@
-"""What a batch of the log says of people: what they did, which lies beside its records, and what they were denied.
+"""Audit entries of a batch: actions of operators and tenants, from its evidence, and denials, from its events.
 
-    record + audit event beside it ──▶ Entry: accepted        denials-recorded ──▶ Entry for each denial, with its code
+    record + audit event in the evidence ──▶ entry: accepted     denials-recorded ──▶ an entry per denial, with its code
 
-Told from the log alone, in its order. `tenant` is whom it is about, as far as the command itself says so.
+Entries are derived from the log alone, in its order. `tenant` is the tenant that the command itself names.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _denials = msgspec.msgpack.Decoder(Denial)
 
 
 class AuditEntry(Row, frozen=True):
-    """What was done or denied: in which batch, which of its entries, and by whom, what, how it ended, about whom.
+    """An action or a denial: batch, part, revision, time, actor, command, outcome and tenant.
 
-    `raw` is the audit event or the denial, encoded.
+    The field `raw` is the audit event or the denial, encoded.
     """
 
     seq: int
@@ -45,21 +45,21 @@ class AuditEntry(Row, frozen=True):
     raw: bytes
 
     def done(self) -> AuditEvent | None:
-        """What was done; None: it is of a version that cannot be read, or was denied."""
+        """Return the audit event; None for a denial, or if this version cannot read it."""
         return _audited(self.raw) if self.outcome == ACCEPTED else None
 
     def denied(self) -> Denial:
-        """What was denied."""
+        """Return the denial."""
         return _denials.decode(self.raw)
 
 
 def has_entries(batch: Batch[Any]) -> bool:
-    """Whether people did something in the batch, or were denied something."""
+    """Whether the batch contains actions or denials of operators and tenants."""
     return any(one.actor.partition("/")[0] in PEOPLE or one.command == DENIALS for one in batch.records)
 
 
 def entries_in(raw: bytes, digest: bytes, batches: BatchReader[Any], commands: EnvelopeReader) -> list[AuditEntry]:
-    """Everything of a batch, in its order. Raises as reading the batch does."""
+    """Return the audit entries of a batch, in its order. Raise what reading the batch raises."""
     batch = batches.read(raw, batches.header(raw).previous, digest)
     if not has_entries(batch):
         return []
@@ -82,8 +82,9 @@ def entries_in(raw: bytes, digest: bytes, batches: BatchReader[Any], commands: E
 
 
 def _beside(evidence: tuple[Evidence, ...]) -> dict[int, bytes]:
-    """By record: what lies beside it first. There a draft puts what a person did; what follows a sender has sent along,
-    and could be made to look like it."""
+    """Map each record to its first evidence. A draft puts the audit event first; later evidence comes from the sender,
+    who could imitate an audit event.
+    """
     found: dict[int, bytes] = {}
     for one in evidence:
         found.setdefault(one.record, one.payload)
@@ -99,7 +100,7 @@ def _audited(payload: bytes) -> AuditEvent | None:
 
 
 def tenant_of(command: Any) -> str:
-    """The one tenant that a command is about; empty where it names none, or only by a number."""
+    """Return the one tenant that a command names; empty if it names none, or only a uid."""
     sent = getattr(command, "object", None)
     if isinstance(sent, Tenant | Quota):
         return sent.meta.name

@@ -1,8 +1,8 @@
-"""RecordDenials: who was denied what, on record.
+"""RecordDenials: requests that were denied, recorded in the log.
 
-What is refused leaves no record by itself, so that nobody can grow the log by asking. That somebody tried, though, is
-for operators to know: the host adds denials up and records the sums, at most once a second (`host.denials`). Nothing is
-folded: they are read from the log.
+A refusal leaves no record by itself, so that no sender can grow the log with refused commands. Operators need to see
+attempts, though: the host adds denials up and records the sums at most once a second (`host.denials`). They are not
+folded; readers find them in the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.core.model.values.structs import Row
 
 
 class RecordDenials(Row, frozen=True, tag="record-denials"):
-    """Who was denied what since the last such record."""
+    """Record the denials since the previous record, with actor, command, code and count."""
 
     denials: tuple[Denial, ...]
 
@@ -29,10 +29,10 @@ class DenialsRecorded(Row, frozen=True, tag="denials-recorded"):
 
 
 def record_denials(state: LedgerState, command: RecordDenials, ctx: CommandContext) -> Accepted | Refused:
-    """Some, not too many, each of which happened."""
+    """Accept 1 to `DENIALS_MAX` denials, each with a code, a count and valid times."""
     count = len(command.denials)
     if not 0 < count <= DENIALS_MAX:
-        return too_large("denials in a record, which has at least one", count, DENIALS_MAX)
+        return too_large("denials in a record, which needs at least one", count, DENIALS_MAX)
     for one in command.denials:
         longest = max(map(len, (one.actor, one.what, one.code, one.tenant)))
         if longest > TEXT_MAX or not one.code or one.count < 1 or not 0 <= one.first <= one.last:
@@ -42,7 +42,7 @@ def record_denials(state: LedgerState, command: RecordDenials, ctx: CommandConte
 
 
 def denials_recorded(state: LedgerState, event: DenialsRecorded, stamp: Stamp) -> None:
-    """Operators read it in the log; it changes nothing."""
+    """No effect: operators read denials in the log."""
 
 
 RULE: CommandRule[Any] = CommandRule(
@@ -50,6 +50,6 @@ RULE: CommandRule[Any] = CommandRule(
     record_denials,
     ("ledger",),
     CommandLane.OPERATORS,
-    "operators see who tried",
-    "nothing to undo: it is a fact",
+    "operators see denied attempts",
+    "nothing to undo: it is a recorded fact",
 )

@@ -1,5 +1,4 @@
-"""Commands and events that every ledger has: the log itself, terms, levels, digests, sessions, settings; and those of
-`denials` and `servers`.
+"""Commands and events on the log itself: start, terms, levels, digests and settings.
 
 Size: seven small commands, each with its event, its judgement and what it does, read side by side.
 """
@@ -27,7 +26,7 @@ from holdfast.core.model.values.structs import Revision, Row
 
 
 class StartLog(Row, frozen=True, tag="start-log"):
-    """Begin a log: its identity, whose ledger it is, and the first person who may operate it."""
+    """Start a log: its identity, its ledger, and the first operator."""
 
     log_id: str
     ledger: str
@@ -36,7 +35,7 @@ class StartLog(Row, frozen=True, tag="start-log"):
 
 
 class StartTerm(Row, frozen=True, tag="start-term"):
-    """A leader stands: its record in the log is its leadership."""
+    """Start the term of a leader: its record in the log makes the server the leader."""
 
     term: int
     leader: str
@@ -44,20 +43,20 @@ class StartTerm(Row, frozen=True, tag="start-term"):
 
 
 class RaiseLevel(Row, frozen=True, tag="raise-level"):
-    """All servers can read this level: write it from now on."""
+    """Raise the log's level once all servers can read it; later records use it."""
 
     level: int
 
 
 class RecordDigest(Row, frozen=True, tag="record-digest"):
-    """What the state was at an earlier batch: a follower that differs stops."""
+    """Record the state digest of an earlier batch: a follower with another digest stops."""
 
     seq: int
     digest: bytes
 
 
 class Configure(Row, frozen=True, tag="configure"):
-    """Change the numbers the ledger judges by."""
+    """Change the settings of the ledger, which later decisions use."""
 
     settings: Settings
 
@@ -100,7 +99,7 @@ class Configured(Row, frozen=True, tag="configured"):
 def start_log(state: LedgerState, command: StartLog, ctx: CommandContext) -> Accepted | Refused:
     """Only an empty log can be started, and only once."""
     if state.info.log_id:
-        return Refused(Code.EXISTS, f"the log {state.info.log_id} is started", {"log_id": state.info.log_id})
+        return Refused(Code.EXISTS, f"the log {state.info.log_id} has already started", {"log_id": state.info.log_id})
     wrong = settings_problems(command.settings)
     if wrong or not command.log_id or not command.operator.startswith("person/"):
         return Refused(Code.CONTRADICTORY, "; ".join(wrong) or "a log needs an id and an operator", {"unsafe": wrong})
@@ -109,7 +108,7 @@ def start_log(state: LedgerState, command: StartLog, ctx: CommandContext) -> Acc
 
 
 def start_term(state: LedgerState, command: StartTerm, ctx: CommandContext) -> Accepted | Refused:
-    """Terms grow. A leader that cannot write the log's level does not stand."""
+    """Terms grow. A server that cannot write the log's level cannot lead."""
     facts = {"term": state.info.term, "level": state.info.level}
     if not state.info.log_id:
         return not_found("log", "here")
@@ -121,38 +120,38 @@ def start_term(state: LedgerState, command: StartTerm, ctx: CommandContext) -> A
 
 
 def raise_level(state: LedgerState, command: RaiseLevel, ctx: CommandContext) -> Accepted | Refused:
-    """Levels only rise, and never above what this writer knows."""
+    """Levels only rise, and never above the level of this version."""
     if command.level <= state.info.level:
         return Refused(Code.ALREADY, f"the log is of level {state.info.level}", {"level": state.info.level})
     if command.level > ctx.level:
-        return Refused(Code.CONTRADICTORY, f"this version writes level {ctx.level} at most", {"level": ctx.level})
+        return Refused(Code.CONTRADICTORY, f"this version writes at most level {ctx.level}", {"level": ctx.level})
     return Accepted((LevelRaised(command.level),))
 
 
 def record_digest(state: LedgerState, command: RecordDigest, ctx: CommandContext) -> Accepted | Refused:
-    """A digest is of a batch that is in the log."""
+    """The batch of a digest must be in the log."""
     if not 0 < command.seq <= state.info.seq:
         return Refused(Code.STALE, f"batch {command.seq} is not in the log", {"seq": state.info.seq})
     return Accepted((StateDigested(command.seq, command.digest),))
 
 
 def configure(state: LedgerState, command: Configure, ctx: CommandContext) -> Accepted | Refused:
-    """An unsafe set is refused with every reason."""
+    """Unsafe settings are refused with every reason."""
     wrong = settings_problems(command.settings)
     if wrong:
         return Refused(Code.CONTRADICTORY, "; ".join(wrong), {"unsafe": wrong})
     if command.settings == state.info.settings:
-        return Refused(Code.ALREADY, "these are the settings in force", {})
+        return Refused(Code.ALREADY, "the settings are already in force", {})
     return Accepted((Configured(command.settings),))
 
 
 def settings_subject(state: LedgerState, command: Configure) -> Subject | None:
-    """The settings, at the revision that configured them; below level 2 that is not kept."""
+    """Return the settings at the revision that configured them; below level 2 that revision is not stored."""
     return Subject("Settings", settings_revision(state)) if state.info.level >= 2 else None
 
 
 def settings_revision(state: LedgerState) -> Revision:
-    """The revision that configured the settings; until somebody has, the log's first."""
+    """Return the revision that configured the settings; the log's first if they are unchanged."""
     return state.info.configured or pack_revision(1)
 
 
@@ -180,7 +179,7 @@ def level_raised(state: LedgerState, event: LevelRaised, stamp: Stamp) -> None:
 
 
 def state_digested(state: LedgerState, event: StateDigested, stamp: Stamp) -> None:
-    """Followers compare it in their host; it changes nothing."""
+    """No effect: followers compare the digest in their host."""
 
 
 def configured(state: LedgerState, event: Configured, stamp: Stamp) -> None:
@@ -191,7 +190,9 @@ def configured(state: LedgerState, event: Configured, stamp: Stamp) -> None:
 
 
 def _count_fences(state: LedgerState, settings: Settings) -> None:
-    """An agent may act by the numbers of before for as long as its session lasts: the longest of its fences counts."""
+    """Update the fence of each agent session. An agent may use older settings until its session ends: the longest fence
+    counts.
+    """
     before, after = state.info.settings.fence_time, settings.fence_time
     if before == after:
         return

@@ -1,8 +1,8 @@
-"""Human decisions with scope, reason, owner and an absolute end, in both ledgers.
+"""Overrides: decisions of operators with scope, reason, owner and an absolute end, in both ledgers.
 
-An override only ever takes authority for a time; its end gives it back and does nothing else (RULES 19). `active_overrides` is
-the one function that says what overrides restrict and allow now: every gate of both ledgers, every controller and every
-scheduler asks it.
+An override only takes authority for a time; its end returns the authority and does nothing else (RULES 19). The
+function `active_overrides` alone computes what overrides restrict and allow now. Every gate of both ledgers, every
+controller and every scheduler calls it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from holdfast.core.model.values.structs import Instant, Revision, Row
 
 
 class OpenOverride(Row, frozen=True, tag="open-override"):
-    """Take authority over something, for a reason, until an end."""
+    """Take authority over a target, with a reason and an end."""
 
     action: OverrideAction
     region: str
@@ -45,7 +45,7 @@ class OpenOverride(Row, frozen=True, tag="open-override"):
 
 
 class EndOverride(Row, frozen=True, tag="end-override"):
-    """Give the authority back: a person before the end, the override controller once it has passed."""
+    """Return the authority: an operator at any time, the override controller only after the end."""
 
     uid: Revision
     reason: str
@@ -61,19 +61,19 @@ class OverrideEnded(Row, frozen=True, tag="override-ended"):
 
 
 def open_override(state: LedgerState, command: OpenOverride, ctx: CommandContext) -> Accepted | Refused:
-    """It needs a reason, parameters that its kind knows, and an end in the future that is not too far away."""
+    """Require a reason, valid parameters for the action, and an end in the future within the longest lifetime."""
     if not command.reason.strip() or len(command.reason) > REASON_MAX:
-        return Refused(Code.MALFORMED, f"an override says why, in 1 to {REASON_MAX} characters", {})
+        return Refused(Code.MALFORMED, f"an override needs a reason of 1 to {REASON_MAX} characters", {})
     wrong = effect_problem(command.action, command.region, command.target, command.facts)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"action": command.action.value, "target": command.target})
     if command.action in OF_THE_PLATFORM and state.info.ledger != "platform":
-        message = f"{command.action} is opened on the platform, which alone can keep it"
+        message = f"{command.action} can be opened only on the platform, which enforces it"
         return Refused(Code.CONTRADICTORY, message, {"action": command.action.value, "ledger": state.info.ledger})
     latest = ctx.at + state.info.settings.override_life
     if not ctx.at < command.ends <= latest:
         facts = {"at": ctx.at, "ends": command.ends, "latest": latest}
-        return Refused(Code.EXPIRED, "an override ends after now and within its longest life", facts)
+        return Refused(Code.EXPIRED, "an override must end after now and within its longest lifetime", facts)
     refused = _refuse_scope(state, ctx, command)
     if refused is not None:
         return refused
@@ -95,12 +95,12 @@ def open_override(state: LedgerState, command: OpenOverride, ctx: CommandContext
 
 
 def end_override(state: LedgerState, command: EndOverride, ctx: CommandContext) -> Accepted | Refused:
-    """The controller may not end it early: only people may."""
+    """The controller may not end an override early; operators may."""
     override = state.overrides.get(command.uid)
     if override is None:
         return not_found("override", command.uid)
     if ctx.kind == "controller" and ctx.at < override.ends:
-        return Refused(Code.TOO_EARLY, "it has not ended yet", {"at": ctx.at, "ends": override.ends})
+        return Refused(Code.TOO_EARLY, "the override has not ended yet", {"at": ctx.at, "ends": override.ends})
     refused = _refuse_scope(state, ctx, override)
     if refused is not None:
         return refused
@@ -108,9 +108,9 @@ def end_override(state: LedgerState, command: EndOverride, ctx: CommandContext) 
 
 
 def _refuse_scope(state: LedgerState, ctx: CommandContext, override: OpenOverride | Override) -> Refused | None:
-    """A right holds in its scope: a region's operator acts there, a tenant's on that tenant alone, a node's on none.
+    """Check the scope: a region's operator acts in that region, a tenant's only on that tenant, a node's on none.
 
-    A region's own ledger takes overrides of that region only.
+    A region ledger accepts overrides of that region only.
     """
     region, target = override.region, override.target
     here = state.info.ledger.removeprefix("region/") if state.info.ledger != "platform" else region
@@ -134,36 +134,36 @@ def override_ended(state: LedgerState, event: OverrideEnded, _stamp: Stamp) -> N
 
 
 class ActiveOverrides(Struct, frozen=True):
-    """What overrides restrict and allow in one place at one time; of several alike, the one that ends last."""
+    """What overrides restrict and allow in one place at one time. Of several alike, the last to end counts."""
 
-    #: By tenant whose scheduling is paused; empty: everybody's.
+    #: Pauses of scheduling by tenant; the empty key: all tenants.
     pauses: Mapping[str, Override] = {}
-    #: By zone that is to be avoided.
+    #: Zones to avoid.
     zones: Mapping[str, Override] = {}
     repair: Override | None = None
     autoscaler: Override | None = None
-    #: By region that is declared lost; empty: every one.
+    #: Regions declared lost; the empty key: all regions.
     lost: Mapping[str, Override] = {}
-    #: By uid, oldest first.
+    #: Emergency quotas by uid, oldest first.
     emergencies: Mapping[Revision, EmergencyQuota] = {}
 
     def pause_of(self, tenant: str) -> Override | None:
-        """The override that keeps this tenant's work from being placed."""
+        """Return the override that pauses scheduling for this tenant."""
         return _later(self.pauses.get(""), self.pauses.get(tenant))
 
     def loss_of(self, region: str) -> Override | None:
-        """The override by which a person holds that this region is lost."""
+        """Return the override by which an operator declares this region lost."""
         return _later(self.lost.get(""), self.lost.get(region))
 
 
-#: What holds almost everywhere and almost always.
+#: The usual result: no override is active.
 NO_OVERRIDES = ActiveOverrides()
 
 
 def active_overrides(state: LedgerState, at: Instant, region: str = "") -> ActiveOverrides:
-    """What overrides restrict and allow now in a region; a region's own ledger has those of that region only.
+    """Return what overrides restrict and allow now in a region; a region ledger has only its own region's overrides.
 
-    Ends are judged against `at` alone: an override that has passed holds nothing, even while it is still listed.
+    Ends are compared with `at` alone: an expired override has no effect, even while it is still listed.
     """
     if state.has_no_overrides():
         return NO_OVERRIDES
@@ -192,13 +192,13 @@ def active_overrides(state: LedgerState, at: Instant, region: str = "") -> Activ
 
 
 def emergency(override: Override | None) -> EmergencyQuota | None:
-    """What an override adds to a tenant's quota, if it is of that kind, whether it has ended or not."""
+    """Return the emergency quota that an override adds, expired or not; None for other actions."""
     effect = effect_of(override.action, override.target, override.facts) if override is not None else None
     return effect if isinstance(effect, EmergencyQuota) else None
 
 
 def refuse_while_paused(override: Override | None, what: str) -> Refused | None:
-    """The refusal of what an override keeps from happening: whose it is, and until when it holds."""
+    """Refuse an action that an override prevents. The facts name the override, its owner and its end."""
     if override is None:
         return None
     facts = {"override": override.uid, "ends": override.ends, "owner": override.owner}
@@ -206,7 +206,7 @@ def refuse_while_paused(override: Override | None, what: str) -> Refused | None:
 
 
 def subject(state: LedgerState, command: EndOverride) -> Subject:
-    """The override of this uid. It never changes, so that is its revision."""
+    """Return the override with this uid. It never changes, so the uid is its revision."""
     return Subject(f"Override/{command.uid}", command.uid if command.uid in state.overrides else 0)
 
 
@@ -228,6 +228,6 @@ def _later(one: Override | None, other: Override | None) -> Override | None:
 APPLY: dict[type, Any] = {OverrideOpened: override_opened, OverrideEnded: override_ended}
 
 RULES: tuple[CommandRule[Any], ...] = (
-    CommandRule(OpenOverride, open_override, ("person",), CommandLane.OPERATORS, "a person holds authority over the target", "EndOverride; the override controller at its end", Permission.OVERRIDE),
+    CommandRule(OpenOverride, open_override, ("person",), CommandLane.OPERATORS, "an operator has authority over the target", "EndOverride; the override controller at its end", Permission.OVERRIDE),
     CommandRule(EndOverride, end_override, ("person", "controller/override"), CommandLane.OPERATORS, "authority returns to its controller", "OpenOverride again", Permission.OVERRIDE, subject=subject),
 )  # fmt: skip

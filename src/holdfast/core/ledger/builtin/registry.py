@@ -1,4 +1,4 @@
-"""The commands and events that every ledger has, in one place: rules, appliers, watch keys."""
+"""Commands and events that both ledgers have, in one place: rules, appliers, watch keys."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ APPLY: dict[type, Any] = {
 }
 
 _RULES: tuple[CommandRule[Any], ...] = (
-    CommandRule(StartLog, start_log, ("ledger",), CommandLane.PROOFS, "a log exists", "an empty log is deleted with its store"),
-    CommandRule(StartTerm, start_term, ("ledger",), CommandLane.PROOFS, "a leader stands", "the next term"),
-    CommandRule(RaiseLevel, raise_level, ("ledger", "person"), CommandLane.OPERATORS, "older readers stop", "nothing: a level stays, as what was written stays", whole=True),
-    CommandRule(RecordDigest, record_digest, ("ledger",), CommandLane.PROOFS, "followers compare", "nothing to undo: it is a fact"),
-    CommandRule(OpenSession, open_session, (), CommandLane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
-    CommandRule(EndSession, end_session, ("controller/node-health", "controller/sessions", "ledger"), CommandLane.PROOFS, "fences are counted", "OpenSession, as a new life"),
-    CommandRule(Configure, configure, ("person",), CommandLane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones", subject=settings_subject, whole=True),
+    CommandRule(StartLog, start_log, ("ledger",), CommandLane.PROOFS, "a log exists", "delete the empty log with its store"),
+    CommandRule(StartTerm, start_term, ("ledger",), CommandLane.PROOFS, "the server leads", "the next term"),
+    CommandRule(RaiseLevel, raise_level, ("ledger", "person"), CommandLane.OPERATORS, "older readers stop", "nothing: records of that level stay in the log", whole=True),
+    CommandRule(RecordDigest, record_digest, ("ledger",), CommandLane.PROOFS, "followers compare", "nothing to undo: it is a recorded fact"),
+    CommandRule(OpenSession, open_session, (), CommandLane.PROOFS, "a session begins, an older one ends", "EndSession, by its owner or by node health"),
+    CommandRule(EndSession, end_session, ("controller/node-health", "controller/sessions", "ledger"), CommandLane.PROOFS, "fences are counted", "OpenSession, as a new session"),
+    CommandRule(Configure, configure, ("person",), CommandLane.OPERATORS, "later decisions use the new settings", "Configure with the old settings", subject=settings_subject, whole=True),
     RULE,
     *servers.RULES,
 )  # fmt: skip
@@ -96,7 +96,7 @@ WATCH_KEYS: Mapping[type, KeysOf] = {
 
 
 def rules(*machines: str) -> Iterator[CommandRule[Any]]:
-    """The rules of every ledger, in one where these kinds of machines have sessions."""
+    """Yield the rules of every ledger, for one in which these kinds of machines have sessions."""
     for rule in _RULES:
         is_of_sessions = rule.command in (OpenSession, EndSession)
         yield msgspec.structs.replace(rule, owners=(*machines, *rule.owners)) if is_of_sessions else rule

@@ -1,11 +1,11 @@
 """AdmitServer, RevokeServer, ForgetServer: the servers of a ledger, by the tokens that they announced in its store.
 
-    announced in the store ──▶ AdmitServer ──▶ honoured until its end ──▶ remembered for a while ──▶ ForgetServer
+    announced in the store ──▶ AdmitServer ──▶ valid until its end ──▶ stored a while longer ──▶ ForgetServer
                                                       └── RevokeServer: its end is now
 
-A server has the token that it shows and the one that comes next. Where there are more than `SERVER_TOKENS_MAX` of one
-name, or `SERVERS_MAX` in all, the one that ends first makes room for one that ends later, and never for an earlier one:
-so servers that share a name by mistake do not keep pushing one another out.
+A server has its current token and the next one. Above `SERVER_TOKENS_MAX` tokens of one name, or `SERVERS_MAX` in all,
+a new token replaces the one that ends first, if that ends before the new one. So servers that share a name by mistake
+do not keep replacing each other's tokens.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from holdfast.core.model.records.servers import SERVER_TOKEN_LIFE, ServerToken, 
 from holdfast.core.model.values.limits import SERVER_TOKENS_MAX, SERVERS_MAX
 from holdfast.core.model.values.structs import Row
 
-#: Who writes down what servers announced.
+#: The controller that records the tokens servers announced.
 SERVERS = "controller/servers"
 
 
 class AdmitServer(Row, frozen=True, tag="admit-server"):
-    """A server of this ledger has announced its token in the store."""
+    """Admit a server of this ledger, which has announced its token in the store."""
 
     server: ServerToken
 
 
 class RevokeServer(Row, frozen=True, tag="revoke-server"):
-    """No token that this server has shown or announced so far is honoured any more; it makes another by itself."""
+    """Revoke all tokens that a server has announced so far. The server makes a new one by itself."""
 
     principal: str
 
 
 class ForgetServer(Row, frozen=True, tag="forget-server"):
-    """A server's token has been over for so long that nobody can announce it again."""
+    """Delete a server token that ended so long ago that it cannot be announced again."""
 
     name: str
 
 
 class ServerStored(Row, frozen=True, tag="server-stored"):
-    """A server's token as it is now, whole."""
+    """A server's token in its current state, in full."""
 
     SINCE: ClassVar[int] = 2
 
@@ -62,19 +62,19 @@ class ServerForgotten(Row, frozen=True, tag="server-forgotten"):
 
 
 def admit_server(state: LedgerState, command: AdmitServer, ctx: CommandContext) -> Accepted | Refused:
-    """A sound token of a server of this ledger, with an end that is neither past nor too far away."""
+    """Require a valid token of a server of this ledger, with an end in the future within the longest lifetime."""
     new = command.server
     if not is_valid_server_token(new):
-        return Refused(Code.MALFORMED, "that is no server's token", {"name": new.name, "principal": new.principal})
+        return Refused(Code.MALFORMED, "not a valid server token", {"name": new.name, "principal": new.principal})
     if ledger_of(new.principal) != state.info.ledger:
         message = f"{new.principal} is no server of {state.info.ledger}"
         return Refused(Code.WRONG_SCOPE, message, {"principal": new.principal, "ledger": state.info.ledger})
     latest = ctx.at + SERVER_TOKEN_LIFE
     if not ctx.at < new.expires <= latest:
         facts = {"at": ctx.at, "ends": new.expires, "latest": latest}
-        return Refused(Code.EXPIRED, "a server's token ends after now and within its longest life", facts)
+        return Refused(Code.EXPIRED, "a server's token must end after now and within its longest lifetime", facts)
     if new.name in state.servers:
-        return Refused(Code.ALREADY, f"token {new.name} is known, or was", {"name": new.name})
+        return Refused(Code.ALREADY, f"token {new.name} is already stored", {"name": new.name})
     forgotten = _displaced(state, new)
     if forgotten is not None and forgotten.expires >= new.expires:
         return too_large("tokens of servers that end later", len(state.servers), SERVERS_MAX)
@@ -83,7 +83,7 @@ def admit_server(state: LedgerState, command: AdmitServer, ctx: CommandContext) 
 
 
 def _displaced(state: LedgerState, new: ServerToken) -> ServerToken | None:
-    """The one that has to make room: the first to end of the same server's, or of all."""
+    """Return the token to replace: the first to end, of the same server's tokens or of all."""
     own = [one for _, one in state.servers.unordered() if one.principal == new.principal]
     others = [one for _, one in state.servers.unordered()] if len(state.servers) >= SERVERS_MAX else []
     crowded = own if len(own) >= SERVER_TOKENS_MAX else others
@@ -91,29 +91,29 @@ def _displaced(state: LedgerState, new: ServerToken) -> ServerToken | None:
 
 
 def revoke_server(state: LedgerState, command: RevokeServer, ctx: CommandContext) -> Accepted | Refused:
-    """Every token of the server that is honoured now ends now."""
+    """End every valid token of the server now."""
     own = [one for one in state.servers.values() if one.principal == command.principal]
     if not own:
         return not_found("server", command.principal)
     good = [one for one in own if one.expires > ctx.at]
     if not good:
-        return Refused(Code.ALREADY, f"no token of {command.principal} is honoured", {"principal": command.principal})
+        return Refused(Code.ALREADY, f"no token of {command.principal} is valid", {"principal": command.principal})
     return Accepted(tuple(ServerStored(replace(one, expires=ctx.at)) for one in good))
 
 
 def forget_server(state: LedgerState, command: ForgetServer, ctx: CommandContext) -> Accepted | Refused:
-    """Not before whatever was announced under its name is over, too."""
+    """Refuse to forget a token while an announcement under its name could still be valid."""
     known = state.servers.get(command.name)
     if known is None:
         return not_found("server token", command.name)
     if ctx.at < forgettable_at(known):
         facts = {"at": ctx.at, "ends": forgettable_at(known)}
-        return Refused(Code.TOO_EARLY, f"token {command.name} is remembered for longer", facts)
+        return Refused(Code.TOO_EARLY, f"token {command.name} must be stored for longer", facts)
     return Accepted((ServerForgotten(command.name),))
 
 
 def forgettable_at(token: ServerToken) -> int:
-    """When a token may be forgotten: were it revoked the moment it was announced, it would be over by then."""
+    """Return when a token may be forgotten: had it been revoked when announced, it would have ended by then."""
     return token.expires + SERVER_TOKEN_LIFE
 
 
@@ -135,9 +135,9 @@ RULES: tuple[CommandRule[Any], ...] = (
          "this server may act for others",
          "RevokeServer; its end, and then ForgetServer"),
     CommandRule(RevokeServer, revoke_server, ("person",), CommandLane.OPERATORS,
-         "who holds that token acts for nobody any more",
-         "nothing: the server makes another, and AdmitServer takes it", whole=True),
+         "the token is no longer valid",
+         "nothing: the server makes another, which AdmitServer admits", whole=True),
     CommandRule(ForgetServer, forget_server, (SERVERS,), CommandLane.OPERATORS,
-         "its row is free",
-         "nothing to undo: its token is over"),
+         "its row is deleted",
+         "nothing to undo: its token has expired"),
 )  # fmt: skip

@@ -11,11 +11,11 @@ from holdfast.core.model.values.structs import Row
 
 
 class OpenSession(Row, frozen=True, tag="open-session"):
-    """A new life of a machine principal; an older one of the same name ends."""
+    """Open a session of a machine; an older session of the same name ends."""
 
 
 class EndSession(Row, frozen=True, tag="end-session"):
-    """The end of a life: from here on its fences are counted."""
+    """End a session: its fences count from now on."""
 
     session: int
     reason: str
@@ -32,7 +32,7 @@ class SessionEnded(Row, frozen=True, tag="session-ended"):
 
 
 def open_session(state: LedgerState, command: OpenSession, ctx: CommandContext) -> Accepted | Refused:
-    """One life at a time: the older session of the same name ends in the same commit."""
+    """A machine has one session: an older one ends in the same commit."""
     opened = SessionOpened(ctx.actor)
     old = state.session_of.get(ctx.actor)
     if old is None:
@@ -46,7 +46,7 @@ def end_session(state: LedgerState, command: EndSession, ctx: CommandContext) ->
     if session is None:
         return Refused(Code.NO_SESSION, f"there is no session {command.session}", {"session": command.session})
     if ctx.principal is not None and session.principal != ctx.actor:
-        return Refused(Code.NOT_OWNER, f"that is the session of {session.principal}", {"owner": session.principal})
+        return Refused(Code.NOT_OWNER, f"the session belongs to {session.principal}", {"owner": session.principal})
     return Accepted((SessionEnded(session.uid, session.principal, command.reason),))
 
 

@@ -6,8 +6,8 @@
 - `size_limits`    the longest text and list in a command, by type
 - `preconditions`  the object that a command changes has the revision that its sender expects
 - `dedup`          session windows and idempotency keys: a retry gets the first answer
-- `authorization`  the command is known, its sender may send it, its session is open
+- `authorization`  the command exists, its sender may send it, its session is open
 - `watch`          watch keys: types, and the kinds that both ledgers share
 - `definition`     `LedgerDefinition`; `decide`, `evolve`
-- `draft`          `BatchDraft`: commands are considered, sealed, landed; `fold`
+- `draft`          `BatchDraft`: commands are decided, sealed, committed; `fold`
 """

@@ -1,6 +1,6 @@
-"""The checks that come before any handler: is this command known, may this sender send it, was it answered before.
+"""The checks before any handler: the command exists, its sender may send it, and it is no duplicate.
 
-unknown command -> malformed     sender -> no-right, no-session, wrong-scope     repeat -> the first answer
+unknown command -> malformed     sender -> no-right, no-session, wrong-scope     duplicate -> the first answer
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from holdfast.core.model.values.structs import Instant, Revision
 
 S = TypeVar("S", bound=LedgerState)
 
-#: Machine principals act in sessions; people name keys; controllers run beside the leader, whose term is their fence.
+#: Machines act in sessions; operators and tenants name keys; controllers run in the leader, whose term is their fence.
 MACHINES = ("agent", "scheduler", "region")
 PEOPLE = ("person", "tenant")
 BUILT_IN = ("controller", "ledger")
-#: Texts that an envelope carries are bounded, so that no sender can grow the log with them.
+#: Limit for texts in an envelope, so that no sender can grow the log with them.
 NAME_MAX = 256
 
 
 def decide_command(
     rules: Mapping[type, CommandRule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision
 ) -> Answer:
-    """The answer to a command. Pure: the same arguments give the same answer, always."""
+    """Return the answer to a command. Pure: the same arguments always give the same answer."""
     received = authorize(rules, state, envelope, at, revision)
     if not isinstance(received, CommandContext):
         return received
@@ -41,7 +41,7 @@ def decide_command(
 def authorize(
     rules: Mapping[type, CommandRule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision
 ) -> CommandContext | Refused | Repeated:
-    """The case that a handler is to judge, or the answer that needs no handler."""
+    """Return the context for the handler, or the answer if the command needs no handler."""
     rule = rules.get(type(envelope.command))
     if rule is None:
         return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
@@ -66,12 +66,14 @@ def _refuse_sender(state: LedgerState, ctx: CommandContext, rule: CommandRule[An
     if kind not in PEOPLE or rule.right not in ctx.principal.spec.rights:
         return _no_right(ctx, rule)
     if not envelope.key or envelope.session:
-        return Refused(Code.MALFORMED, "people name an idempotency key and no session", {})
+        return Refused(Code.MALFORMED, "operators and tenants name an idempotency key and no session", {})
     return _refuse_scope(state, ctx, rule)
 
 
 def _refuse_scope(state: LedgerState, ctx: CommandContext, rule: CommandRule[Any]) -> Refused | None:
-    """A right holds in its scope. Of what a command names, its handler judges; here, whether anything can be within."""
+    """Check the scope of the sender against the ledger and the rule. The handler checks the objects that the command
+    names.
+    """
     refused = _outside_region(state, ctx)
     if refused is not None:
         return refused
@@ -82,12 +84,12 @@ def _refuse_scope(state: LedgerState, ctx: CommandContext, rule: CommandRule[Any
         return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may act on node {scope.node} only, which is not here", facts)
     if rule.whole and (scope.tenant or scope.node or (scope.region and ledger == "platform")):
         facts = {"tenant": scope.tenant, "region": scope.region, "node": scope.node}
-        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} has a scope, and this concerns all of {ledger}", facts)
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} has a scope, and the command concerns all of {ledger}", facts)
     return None
 
 
 def _outside_region(state: LedgerState, ctx: CommandContext) -> Refused | None:
-    """The sender's scope is a region, and this is the ledger of another one: principals are known in all of them."""
+    """Refuse a sender whose scope is another region than this ledger's: every ledger stores all principals."""
     assert ctx.principal is not None
     region, ledger = ctx.principal.spec.scope.region, state.info.ledger
     if not region or ledger in ("platform", f"region/{region}"):
@@ -98,7 +100,7 @@ def _outside_region(state: LedgerState, ctx: CommandContext) -> Refused | None:
 
 def _refuse_machine(state: LedgerState, ctx: CommandContext, rule: CommandRule[Any]) -> Refused | None:
     if is_server_name(ctx.actor):
-        return _no_right(ctx, rule)  # it acts for others, and never in its own name
+        return _no_right(ctx, rule)  # a server acts for others, never in its own name
     number = ctx.envelope.session
     if number == 0 and rule.command.__name__ == "OpenSession":
         return None

@@ -1,9 +1,9 @@
-"""Why a repeat gets the first answer back: what makes "timed out after commit" harmless.
+"""Duplicates: a retry gets the first answer, so a timeout after the commit does no harm.
 
-A machine numbers its commands within its session. The session keeps the highest number, and a ring keeps what was
-accepted lately: a number in the ring is a repeat; one above the mark, or a gap within the window, is decided; one
-further behind can no longer be told apart and is never executed. People name a key, bound to the body of the command.
-What was refused is not in the log: its repeat is decided anew.
+A machine numbers its commands within its session. The session stores the highest number, and a ring stores the answers
+to recently accepted commands. A number in the ring is a duplicate. A number above the highest, or a gap within the
+window, is decided. A number below the window cannot be distinguished any more and is never executed. An operator or
+tenant names a key, bound to the body of the command. A refusal is not in the log: its retry is decided again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.state.ledger_state import KEY, IdempotencyRecord, LedgerState, Session, SessionAnswer
 from holdfast.core.model.values.structs import Instant, Revision
 
-#: How many commands of one session may be in flight.
+#: The largest number of commands in flight in one session.
 WINDOW = 256
 
 
 def find_duplicate(state: LedgerState, ctx: CommandContext) -> Repeated | Refused | None:
-    """The first answer if this is a repeat; a refusal if it may be one and cannot be told; None if it is new."""
+    """Return the first answer to a duplicate; a refusal if the command may be one, undecidably; None if it is new."""
     envelope = ctx.envelope
     settings = state.info.settings
     oldest = max(ctx.at - settings.retry_window, state.info.forgotten)
@@ -38,11 +38,11 @@ def find_duplicate(state: LedgerState, ctx: CommandContext) -> Repeated | Refuse
 
 
 def _wrong_time(sent: Instant, at: Instant) -> Refused:
-    """A command from the future would outlive the memory of its key, and could be executed twice."""
+    """Refuse the time. A command from the future would outlive the record of its key and could be executed twice."""
     facts = {"sent": sent, "at": at}
     if sent > at:
         return Refused(Code.MALFORMED, "sent later than now: check the sender's clock", facts)
-    return Refused(Code.TOO_OLD_TO_RETRY, "first sent longer ago than repeats are remembered", facts)
+    return Refused(Code.TOO_OLD_TO_RETRY, "first sent before the retry window: check its effect before a retry", facts)
 
 
 def _in_ring(state: LedgerState, session: Session, sequence: int) -> Repeated | Refused | None:
@@ -56,12 +56,12 @@ def _in_ring(state: LedgerState, session: Session, sequence: int) -> Repeated | 
         return Repeated(kept.revision, kept.answer)
     if sequence <= session.high - WINDOW:
         facts = {"sequence": sequence, "high": session.high}
-        return Refused(Code.TOO_OLD_TO_RETRY, "so many came after it that its answer is forgotten", facts)
+        return Refused(Code.TOO_OLD_TO_RETRY, "its answer was dropped: too many later commands", facts)
     return None
 
 
 def forget_session(state: LedgerState, session: Revision) -> None:
-    """Drop what was kept for a session that has ended. Part of evolve."""
+    """Drop the answers of a session that has ended. Part of evolve."""
     for place in range(WINDOW):
         state.session_answers.drop((session, place))
 
@@ -78,26 +78,26 @@ def _in_keys(state: LedgerState, ctx: CommandContext) -> Repeated | Refused | No
 
 
 def is_known_key(state: LedgerState, actor: str, key: str, at: Instant) -> bool:
-    """Whether a command was accepted under this key: what comes under it again has an answer, and changes nothing."""
+    """Whether a command was accepted under this key: a retry with it gets an answer and changes nothing."""
     kept = _kept_of(state, actor, key)
     return kept is not None and not _is_over(state, kept, at)
 
 
 def _kept_of(state: LedgerState, actor: str, key: str) -> IdempotencyRecord | None:
-    """What is kept of an actor's key. Another's may have the same number: it answers for its own commands alone."""
+    """Return the record of an actor's key. A record of another actor with the same number does not count."""
     kept = state.idempotency_keys.get(key_id(actor, key))
     return kept if kept is not None and kept.actor == actor else None
 
 
 def _too_many(state: LedgerState, ctx: CommandContext) -> bool:
     most, mine = state.info.settings.keys_per_actor, state.idempotency_keys_by_actor.get(ctx.actor) or b""
-    # They end in the order in which they are listed: so many are left if the one that many from the end is.
+    # Keys are listed in the order in which they expire: the limit is reached if the key that far from the end is live.
     first = len(mine) - most * KEY.size
     return first >= 0 and not _is_over(state, _kept(state, mine, first), ctx.at)
 
 
 def _is_over(state: LedgerState, kept: IdempotencyRecord, at: Instant) -> bool:
-    """A key is kept as long as any repeat of its command may still come."""
+    """Whether no retry of the key's command can be accepted any more."""
     return kept.at + state.info.settings.retry_window < at
 
 
@@ -106,7 +106,7 @@ def _kept(state: LedgerState, packed: bytes, place: int) -> IdempotencyRecord:
 
 
 def _keep(state: LedgerState, key: int, new: IdempotencyRecord, at: Instant) -> None:
-    """List a key among its actor's, where it ends, and drop those that are over: they come first, each once."""
+    """Insert a key into its actor's list by expiry, and drop expired keys from the start of the list."""
     mine = state.idempotency_keys_by_actor.get(new.actor) or b""
     first = 0
     while first < len(mine) and _is_over(state, _kept(state, mine, first), at):
@@ -116,14 +116,14 @@ def _keep(state: LedgerState, key: int, new: IdempotencyRecord, at: Instant) -> 
     other = state.idempotency_keys.get(key)
     if other is not None and other.actor != new.actor:
         _unlist(state, other.actor, key)
-    # Mostly the last; but what was sent ahead of its time outlives what comes next.
+    # Mostly the last, but a command with a future `sent` time outlives later ones.
     place = bisect_right(range(len(live) // KEY.size), new.at, key=lambda n: _kept(state, live, n * KEY.size).at)
     state.idempotency_keys.put(key, new)
     state.idempotency_keys_by_actor.put(new.actor, live[: place * KEY.size] + KEY.pack(key) + live[place * KEY.size :])
 
 
 def _unlist(state: LedgerState, actor: str, key: int) -> None:
-    """Another actor's key has the same number, which is theirs from now on: the older one is over."""
+    """Remove a key from another actor's list: a newer key with the same number replaces it."""
     left = [one for (one,) in KEY.iter_unpack(state.idempotency_keys_by_actor.get(actor) or b"") if one != key]
     if left:
         state.idempotency_keys_by_actor.put(actor, b"".join(map(KEY.pack, left)))
@@ -132,7 +132,7 @@ def _unlist(state: LedgerState, actor: str, key: int) -> None:
 
 
 def remember_answer(state: LedgerState, record: LogRecord[Any], revision: Revision) -> None:
-    """Keep what a repeat of this record is answered. Part of evolve: it reads the record and nothing else."""
+    """Store the answer for retries of this record. Part of evolve: it depends on the record alone."""
     if record.session:
         session = state.sessions.get(record.session)
         if session is None:
@@ -144,7 +144,7 @@ def remember_answer(state: LedgerState, record: LogRecord[Any], revision: Revisi
                 session.uid, Session(session.uid, session.principal, session.opened, sequence, session.fence)
             )
     elif record.key:
-        # A repeat is judged by when it was first sent: a key lives from then on, if that is later than now.
+        # The age of a retry counts from the first attempt: a key lives from then on, if that is later than now.
         since = max(record.at, record.sent)
         _keep(
             state, record.key, IdempotencyRecord(record.actor, record.body, since, revision, record.answer), record.at

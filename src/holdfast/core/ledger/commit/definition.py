@@ -23,7 +23,7 @@ S = TypeVar("S", bound=LedgerState)
 
 
 class LedgerDefinition(Struct, Generic[S], frozen=True):
-    """One ledger's code: its empty state, its rules, what its events do and touch, its invariants, its readers."""
+    """The code of one ledger: its empty state, rules, appliers, watch keys, invariants and readers."""
 
     name: str
     empty: Callable[[], S]
@@ -37,23 +37,23 @@ class LedgerDefinition(Struct, Generic[S], frozen=True):
 
     @property
     def level(self) -> int:
-        """The highest level that a server with this book can read and write."""
+        """The highest level that a server with this definition can read and write."""
         return self.batches.level
 
     def of_level(self, level: int) -> LedgerDefinition[S]:
-        """This ledger as a server knows it that knows no later level than this one."""
+        """Return this ledger as a server with an older version runs it: it reads and writes no level above this one."""
         return msgspec.structs.replace(self, batches=self.batches.of_level(level))
 
 
 def decide(
     definition: LedgerDefinition[S], state: S, envelope: Envelope[Any], at: Instant, rev: Revision | None = None
 ) -> Answer:
-    """The answer to one command in this state, as if it were the next in the log."""
+    """Return the answer to one command in this state, as if it were the next in the log."""
     return decide_command(
         definition.rules, state, envelope, at, pack_revision(state.info.seq + 1) if rev is None else rev
     )
 
 
 def evolve(definition: LedgerDefinition[S], state: S, event: Any, stamp: Stamp) -> None:
-    """The only way that state changes."""
+    """Apply one event. This is the only way to change a state."""
     definition.apply[type(event)](state, event, stamp)

@@ -1,11 +1,11 @@
-"""A batch being decided.
+"""A batch under decision.
 
-    Draft(book, state) --consider(envelope, at)--> answers      on an overlay: readers of `state` see nothing of it
-                       --seal()-->  bytes, digest                the store appends them
-                       --land()-->  state                        once they are durable
+    BatchDraft(definition, state) --add(envelope, at)--> answers   on an overlay: readers of `state` see nothing of it
+                                  --seal()-->  bytes, digest       the store appends them
+                                  --commit()-->  state             once they are durable
 
-A command's events, its answer and its request key lie in one batch, always. A draft that is not landed is dropped and
-nothing has happened. What the log's level does not have is left out before it is applied and encoded (see `levels`).
+A command's events, its answer and its request key are always in one batch. A draft that is not committed is dropped
+without effect. Additions above the log's level are omitted before events are applied and encoded (see `levels`).
 
 Size: what a ledger is, how it is decided and how it is folded are read together.
 """
@@ -43,19 +43,19 @@ from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, pack_revision
 from holdfast.core.model.records.decisions import AuditEvent
 from holdfast.core.model.values.structs import Instant, Revision
 
-#: What a number that a range stands for weighs in a batch: to write its row takes as long as to write so many bytes.
+#: Weight of a number in a range: writing its row takes as long as writing this many bytes.
 ROW_BYTES = 32
 
 
 class Committed(Struct, frozen=True, gc=False):
-    """An accepted command of a draft: it is true once the batch is durable."""
+    """An accepted command of a draft, in effect once the batch is durable."""
 
     revision: Revision
     answer: bytes
 
 
 class BatchDraft(Generic[S]):
-    """A batch under way."""
+    """A batch under decision."""
 
     def __init__(self, definition: LedgerDefinition[S], state: S) -> None:
         self._definition = definition
@@ -76,7 +76,7 @@ class BatchDraft(Generic[S]):
         return len(self._records)
 
     def add(self, envelope: Envelope[Any], at: Instant) -> Committed | Refused | Repeated:
-        """Judge a command on what the draft holds so far; what is accepted becomes part of it."""
+        """Decide a command on top of the draft's earlier commands; an accepted command becomes part of the draft."""
         assert at >= self._at, f"ledger time runs backwards: {self._at} then {at}"
         first = self._next
         case = authorize(self._definition.rules, self.state, envelope, at, first)
@@ -103,7 +103,7 @@ class BatchDraft(Generic[S]):
         return Committed(first, answer.answer)
 
     def _refuse_size(self, ctx: CommandContext, record_bytes: int, events: int) -> Refused | None:
-        """A record that is too large for the log, or whose events have no more numbers in this batch."""
+        """Refuse a record that is too large for the log, or has more events than the batch has indexes left."""
         most = COPY_BYTES_MAX if self._definition.rules[type(ctx.command)].copies else RECORD_BYTES_MAX
         if record_bytes > most:
             return too_large("bytes in its record", record_bytes, most)
@@ -112,7 +112,7 @@ class BatchDraft(Generic[S]):
         return None
 
     def _keep_evidence(self, ctx: CommandContext, command: str) -> None:
-        """Keep what a sender based its command on; and what a person did, whatever that person sent along."""
+        """Add the sender's evidence and, for an operator or tenant, an audit event of the command."""
         number, envelope = len(self._records), ctx.envelope
         if envelope.evidence:
             self._decisions.append(Evidence(number, envelope.evidence))
@@ -123,7 +123,7 @@ class BatchDraft(Generic[S]):
             self.size_bytes += len(audit)
 
     def _judge(self, ctx: CommandContext) -> Accepted | Refused:
-        """Judge in a row with those before it where that can be done, alone otherwise."""
+        """Decide with the current coalescer where possible, otherwise with the handler alone."""
         rule = self._definition.rules[type(ctx.command)]
         if rule.coalescer is not None:
             if self._row is None or self._row.at != ctx.at:
@@ -136,12 +136,12 @@ class BatchDraft(Generic[S]):
         return check_and_handle(rule, self.state, ctx)
 
     def _level(self) -> int:
-        """The level of what is written next: the log's, or of a log that begins, this server's."""
+        """Return the level of the next record: the log's, or this server's for a new log."""
         facts = self.state.info
         return facts.level if facts.log_id else self._definition.level
 
     def _at_level(self, answer: Accepted | Refused) -> Accepted | Refused:
-        """The answer without what the log's level does not have; refused when that leaves something out whole."""
+        """Return the answer without additions above the log's level. Refuse if an event itself is above it."""
         level = self._level()
         if level == LEVEL or isinstance(answer, Refused):
             return answer
@@ -166,7 +166,7 @@ class BatchDraft(Generic[S]):
             self._row = None
 
     def seal(self) -> tuple[bytes, bytes]:
-        """The batch's bytes and its digest. Decisions that do not fit are left out; what people did never is."""
+        """Return the batch's bytes and digest. Evidence that does not fit is left out; audit events never are."""
         self._settle()
         facts = self._base.info
         header = self._header()
@@ -177,17 +177,18 @@ class BatchDraft(Generic[S]):
 
     def _header(self) -> Header:
         facts, term = self._base.info, self.state.info
-        # The first batch of a log is the one that names it.
+        # The first batch of a log names the log.
         return Header(facts.log_id or term.log_id, self._seq, term.term, term.level, facts.digest)
 
     def batch(self) -> Batch[Any]:
-        """The sealed batch, as whoever reads it from the log decodes it. To be asked before it lands."""
+        """Return the sealed batch as a reader of the log decodes it. Call it before `commit`."""
         assert self.state.info.seq == self._seq, "a draft is a batch only after it was sealed"
         return Batch(self._header(), tuple(self._accepted), self.state.info.digest)
 
     def _fitting_evidence(self) -> list[Evidence]:
-        """As much as there is room for. What a person did is always there, and first beside its record: so it is told
-        from what that person sent along."""
+        """Return the evidence that fits. An audit event is always included, as the first of its record: so a reader can
+        distinguish it from evidence that the sender added.
+        """
         left = EVIDENCE_BYTES_MAX
         kept = list(self._audit)
         for one in self._decisions:
@@ -197,8 +198,8 @@ class BatchDraft(Generic[S]):
         return sorted(kept, key=lambda one: one.record)
 
     def commit(self) -> None:
-        """The sealed batch is durable: make it the state."""
-        assert self.state.info.seq == self._seq, "a draft lands only after it was sealed"
+        """Make the sealed batch, which is durable, the state."""
+        assert self.state.info.seq == self._seq, "a draft is committed only after it was sealed"
         self._base.merge(self.state)
 
 
@@ -222,7 +223,7 @@ def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> LogRecord
 
 
 def apply_record(definition: LedgerDefinition[S], state: S, record: LogRecord[Any], first: Revision) -> Revision:
-    """Apply a record whose first event has this revision; returns the revision after its last."""
+    """Apply a record whose first event has this revision; return the revision after its last."""
     apply, at, actor = definition.apply, record.at, record.actor
     position = first
     for event in record.events:
@@ -234,7 +235,7 @@ def apply_record(definition: LedgerDefinition[S], state: S, record: LogRecord[An
 
 
 def fold(definition: LedgerDefinition[S], state: S, batch: Batch[Any]) -> None:
-    """Apply a batch from the log: what a follower, a restart, a replay and a view do."""
+    """Apply a batch from the log, as followers, restarts, replays and views do."""
     header = batch.header
     assert header.seq == state.info.seq + 1, f"batch {header.seq} after {state.info.seq}"
     position = header.seq << INDEX_BITS

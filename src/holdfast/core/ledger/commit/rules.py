@@ -1,6 +1,6 @@
-"""One rule per command: who may send it, its lane, what it does to the world and what takes that back.
+"""One rule per command: who may send it, its lane, its side effect and the command that undoes it.
 
-`holdfast review`, the documents and the tests read the rules; a command without one does not exist.
+The command `holdfast review`, the documents and the tests read the rules. A command without a rule does not exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.core.model.values.structs import Instant, Revision
 
 
 class CommandLane(IntEnum):
-    """Guaranteed shares of a ledger's attention; overload sheds from the bottom (RULES 11)."""
+    """Lanes with a guaranteed share of each batch; overload sheds the highest numbers first (RULES 11)."""
 
     PROOFS = 1
     REPORTS = 2
@@ -31,7 +31,7 @@ class CommandLane(IntEnum):
 
 
 class CommandContext:
-    """A command under judgement: everything a handler may know besides the state."""
+    """A command under decision: all that a handler may use besides the state."""
 
     __slots__ = ("actor", "at", "command", "envelope", "kind", "level", "principal", "revision", "session")
 
@@ -42,31 +42,32 @@ class CommandContext:
         self.kind = envelope.actor.partition("/")[0]
         self.at = at
         self.revision = revision
-        #: What this server can write; the log may be of a lower level.
+        #: The highest level that this server writes; the log may have a lower one.
         self.level = LEVEL
         self.principal: Principal | None = None
         self.session: Session | None = None
 
     def outside_tenant(self, tenant: str) -> bool:
-        """Whether the sender's scope leaves this tenant out."""
+        """Whether the sender's scope excludes this tenant."""
         if self.kind == "tenant":
             return self.actor != f"tenant/{tenant}"
         scoped = self.principal.spec.scope.tenant if self.principal else ""
         return bool(scoped) and scoped != tenant
 
     def outside_nodes(self) -> bool:
-        """Whether the sender's scope is a tenant: nodes are everybody's."""
+        """Whether the sender's scope is a tenant: nodes belong to no tenant."""
         return bool(self.principal and self.principal.spec.scope.tenant)
 
     def outside_node(self, node: str) -> bool:
-        """Whether the sender's scope leaves this node out."""
+        """Whether the sender's scope excludes this node."""
         scoped = self.principal.spec.scope.node if self.principal else ""
         return bool(scoped) and scoped != node
 
 
 class Subject(NamedTuple):
-    """The object that a command changes or follows from, and the revision at which it is; 0: there is none. `own`: that
-    is a revision of this log, for which a view can wait."""
+    """The object that a command changes or follows from, and its revision; 0: it does not exist. `own`: the revision is
+    of this log, so a view can wait for it.
+    """
 
     key: str
     revision: Revision
@@ -78,31 +79,33 @@ Handler = Callable[[S, Any, CommandContext], Accepted | Refused]
 
 
 class CommandCoalescer(Protocol):
-    """Commands of one kind, judged in a row: what they share is asked once, and their events are applied together.
+    """Decides a run of commands of one kind: shared checks are made once, and the events are applied together.
 
-    A row gives exactly the answers and the state that one command after another would give; what it cannot judge so it
-    leaves to the handler.
+    The answers and the state are exactly those of deciding the commands one by one. A command that the coalescer cannot
+    decide goes to the handler.
     """
 
     at: Instant
 
     def try_accept(self, command: Any, ctx: CommandContext) -> Accepted | None:
-        """The answer on top of what the row holds, or None: settle the row and judge this one alone."""
+        """Return the answer on top of the staged events. None: flush, and let the handler decide this command."""
 
     def stage(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
-        """Take the events of an accepted command, to be applied when the row is settled."""
+        """Add the events of an accepted command; `flush` applies them."""
 
     def flush(self) -> None:
-        """Apply everything the row holds."""
+        """Apply all staged events."""
 
 
 class CommandRule(Struct, Generic[S], frozen=True):
-    """What a command is. `owners` are principals (`controller/replica`) or kinds of them (`agent`, `person`).
+    """The declaration of one command. `owners` are principals (`controller/replica`) or kinds of them (`agent`,
+    `person`).
 
-    People additionally need `right`. A command `undone` by nothing says why nothing is needed. What others rely on to
-    happen in time is `pressing`: it goes with the reports, whatever comes below them. `subject` is the object whose
-    revision a sender may expect; where there is none, nothing can be expected. What concerns the `whole` of a ledger is
-    for people whose scope is no part of it. What `copies` another ledger's objects may be as large as they are there.
+    Operators and tenants also need the permission `right`. A command that is `undone` by nothing says why. A `pressing`
+    command is time-critical for other components: it uses the lane of reports, whatever its own. `subject` is the
+    object whose revision a sender may expect; without it, an expectation is refused. A command that concerns the
+    `whole` ledger is refused to a sender with a narrower scope. A command that `copies` objects of another ledger may
+    be as large as they are there.
     """
 
     command: type
@@ -119,5 +122,5 @@ class CommandRule(Struct, Generic[S], frozen=True):
     copies: bool = False
 
     def lane_of(self, command: Any) -> CommandLane:
-        """The lane in which this command goes."""
+        """Return the lane of this command."""
         return CommandLane.REPORTS if self.pressing is not None and self.pressing(command) else self.lane

@@ -1,10 +1,10 @@
-"""How much a command may carry: every text and every list in it has a most (RULES 26).
+"""Size limits of commands: every text and every list in a command has a limit (RULES 26).
 
-    command ──▶ by its type: each text, each list, each text in a list ──▶ within its most, or refused with both numbers
+    command ──▶ by its type: each text, each list, each text in a list ──▶ in its limit, or refused with both numbers
 
-The one idea: what is not named here has the common most, so a field that is added later is bounded, too. Handlers may
-ask for less and say why; they never see more. What a region is shipped is a copy of what the platform has taken: there
-the record's size is the bound, so that a bound that was lowered never stops a link.
+A field without an entry here has the common limit, so a field that is added later is limited too. A handler may set a
+lower limit and says why; it never receives more. Objects shipped to a region are copies of what the platform accepted.
+The record's size is their limit, so lowering a limit never stops a link.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from holdfast.core.model.values.limits import (
     TEXT_MAX,
 )
 
-#: By struct and field: the most of it. `[]` are the texts in a list.
+#: The limit by struct and field. `[]` stands for the texts in a list.
 FIELD_LIMITS: dict[str, int] = {
     "AdministerNode.labels": MARKS_MAX,
     "AdministerNode.note": REASON_MAX,
@@ -87,12 +87,12 @@ FIELD_LIMITS: dict[str, int] = {
     "Waiting.message": MESSAGE_MAX,
 }  # fmt: skip
 
-#: Lists of copies: how many is for their handler to say, how large for the record.
+#: Lists of copies: the handler limits their number, the record limits their size.
 SHIPPED_COPIES = frozenset({"Ship.puts", "Ship.gone"})
 
 
 class Excess(NamedTuple):
-    """What is too much: where in the command, how much there is, and the most."""
+    """One excess: the field in the command, its size, the limit and the unit."""
 
     field: str
     size: int
@@ -100,12 +100,12 @@ class Excess(NamedTuple):
     unit: str
 
 
-#: Looks at all values that a command has in one place.
+#: Checks the values that a command has in one place.
 Check = Callable[[Sequence[Any], int], Excess | None]
 
 
 def refuse_excess(command: Any) -> Refused | None:
-    """A text that is too long or a list with too many entries, wherever in the command it is."""
+    """Refuse a command with a text that is too long or a list with too many entries, at any depth."""
     found = find_excess(command)
     if found is None:
         return None
@@ -114,7 +114,7 @@ def refuse_excess(command: Any) -> Refused | None:
 
 
 def find_excess(value: Any) -> Excess | None:
-    """The first that is too much, of a command or a part of one."""
+    """Return the first excess in a command or a part of one."""
     struct: type = type(value)
     check = check_of(struct)
     return check((value,), 0) if check is not None else None
@@ -122,18 +122,18 @@ def find_excess(value: Any) -> Excess | None:
 
 @cache
 def check_of(struct: type) -> Check | None:
-    """How commands of a type are looked at."""
+    """Return the check of commands of a type."""
     return _Checks().of(inspect.type_info(struct), "")
 
 
 class _Checks:
-    """Makes checks from types. A struct that holds itself is made once, and looked into to a depth."""
+    """Makes checks from types. A recursive struct is made once, and checked to a depth."""
 
     def __init__(self) -> None:
         self._structs: dict[type, _Struct] = {}
 
     def of(self, info: inspect.Type, name: str) -> Check | None:
-        """How values of this type are looked at, in the field of this name; None: nothing in them can be too much."""
+        """Return the check of values of this type in the named field; None: no value can exceed a limit."""
         match info:
             case inspect.Metadata(type=marked):
                 return self.of(marked, name)
@@ -170,12 +170,12 @@ class _Checks:
         return known
 
 
-#: A copy takes at least so many bytes that no record holds more of them.
+#: No record has space for more copies.
 RECORD_ENTRIES = 1 << 20
 
 
 class _Struct:
-    """Looks at every field of a struct that can be too much."""
+    """Checks every limited field of a struct."""
 
     def __init__(self) -> None:
         self.fields: list[tuple[str, Callable[[Any], Any], Check]] = []
@@ -191,7 +191,7 @@ class _Struct:
 
 
 def _sized(most: int, unit: str, inner: Check | None) -> Check:
-    """Looks at how large each value is, then at what is in them."""
+    """Check the size of each value, then the values in them."""
 
     def check(values: Sequence[Any], depth: int) -> Excess | None:
         size = max(map(len, values), default=0)
@@ -203,7 +203,7 @@ def _sized(most: int, unit: str, inner: Check | None) -> Check:
 
 
 def _places(checks: list[Check | None]) -> Check | None:
-    """Looks at each place of pairs."""
+    """Check each position of fixed-length tuples."""
     found = [(itemgetter(place), check) for place, check in enumerate(checks) if check is not None]
     if not found:
         return None
@@ -215,14 +215,14 @@ def _places(checks: list[Check | None]) -> Check | None:
 
 
 def _present(inner: Check | None) -> Check | None:
-    """Looks at those that are there, and are not a mere number."""
+    """Check the values that are neither None nor a plain number."""
     if inner is None:
         return None
     return lambda values, depth: inner([one for one in values if one is not None and type(one) is not int], depth)
 
 
 def _by_type(checks: dict[type, Check]) -> Check | None:
-    """Looks at those of each type."""
+    """Check the values of each type."""
     if not checks:
         return None
 

@@ -1,12 +1,11 @@
-"""What an event touches, told from the event alone.
+"""Watch keys: which objects an event touches, derived from the event alone.
 
-A key is a kind and an id, in the model's own words: `("node", uid)`, `("tenant", name)`. Since no state is asked, a
-watch that is filtered while events happen and one that is resumed from the log years later see the same. Kinds are a
-closed list for each ledger. A kind promises: whoever watches it is told of every event that changes what its sentence
-names; it may be told of more.
+A key is a kind and an id, such as `("node", uid)` or `("tenant", name)`. No state is read. So a live watch and one that
+is resumed from the log years later see the same. Each ledger has a closed list of kinds. A watch of a kind receives
+every event that changes what the kind's sentence names, and may receive more.
 
-Here are the kinds that both ledgers have. What a repeat is answered (`answered`, `watch`, a session's highest number)
-is bookkeeping of the records, which no event names and nobody watches.
+This module has the kinds that both ledgers share. Answers for retries (`answered`, `keys`, a session's highest number)
+have no key: no event names them.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ KeysOf = Callable[[Any, Revision], tuple[WatchKey, ...]]
 LOG, SESSION, PRINCIPAL, OVERRIDE, BREACH, SERVER = "log", "session", "principal", "override", "breach", "server"
 
 WATCH_KINDS: dict[str, str] = {
-    LOG: "The log itself, by what of it changes: `started`, `term`, `level`, `digest`, `settings`, `denials`.",
-    SESSION: "One life of a machine, by uid: its beginning and its end.",
-    PRINCIPAL: "An actor by name: its rights, and its sessions' beginnings and ends.",
-    OVERRIDE: "A person's decision by uid: opened, ended.",
-    SERVER: "The token of a server, by name: honoured, revoked, forgotten.",
-    BREACH: "A broken promise, by `invariant/key`: opened, grown, shrunk, closed.",
+    LOG: "The log itself, by aspect: `started`, `term`, `level`, `digest`, `settings`, `denials`.",
+    SESSION: "A session of a machine, by uid: opened, ended.",
+    PRINCIPAL: "An actor by name: its permissions, and its sessions opened and ended.",
+    OVERRIDE: "An operator's override by uid: opened, ended.",
+    SERVER: "The token of a server, by name: admitted, revoked, forgotten.",
+    BREACH: "A breach of an invariant, by `invariant/key`: opened, grown, shrunk, closed.",
 }
 
 
 def breach(invariant: str, key: str) -> WatchKey:
-    """The key of a breach. No invariant has a slash in its name, so it reads back in one way only."""
+    """Return the key of a breach. The name of an invariant has no slash, so the key is unambiguous."""
     return BREACH, f"{invariant}/{key}"

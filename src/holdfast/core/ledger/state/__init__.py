@@ -3,7 +3,7 @@
 - `table`         sharded copy-on-write tables, and the overlay of a batch
 - `id_lists`      rows of derived tables that list ids; an empty list has no row
 - `ledger_state`  `LedgerState`, `LedgerInfo`, sessions, idempotency records
-- `invariants`    the shape of an invariant; the check of a whole state, or of one batch
+- `invariants`    the shape of an invariant; full scans and batch scans
 - `type_checks`   whether restored values have exactly their declared types
 - `columns`       rows of a table as bytes, column by column
 - `chunks`        a state as content-addressed chunks, and its digest

@@ -2,21 +2,19 @@
 
     steps(fork) --> None, None, Chunk, None, Chunk, ...        ChunkReader(state).read(raw) --> rows in its tables
 
-A chunk holds the scalars, or pages of one table (see `columns`) shard by shard. What it holds follows from the rows
-alone, whatever their history: shards are walked in order, rows in the order of their keys, and chunks are cut by the
-size of what is in them. It does depend on how many shards a table has, and on Python's hash of integers and of tuples
-of integers, which choose the shard: they are part of the format (`table.SOME`, `table.MANY`). A state with other shards
-reads such chunks too, row by row.
+A chunk has the scalars, or pages of one table (see `columns`) shard by shard. Its content depends on the rows alone,
+not on their history. Shards are walked in order and rows in key order; chunks are cut by size. The content also depends
+on a table's number of shards and on Python's hash of integers and integer tuples, which choose the shard. Both are part
+of the format (`table.SOME`, `table.MANY`). A state with other shards reads such chunks row by row.
 
-A host gives way after each step. A step writes pages until they have `STEP_ROWS` rows or `STEP_BYTES` bytes, or closes
-a chunk: half a millisecond. Only the sort of a table with text keys, which has one shard, grows with the table.
+A host yields after each step. A step writes pages up to `STEP_ROWS` rows or `STEP_BYTES` bytes, or closes a chunk: half
+a millisecond. Only the sort of a table with text keys, which has one shard, grows with the table.
 
-The digest of a whole state: of the names of its chunks, in order.
+The digest of a state is made of the names of its chunks, in order.
 
-Each name is the digest of a chunk's bytes, and these follow from the rows alone: a follower, a replay and a restored
-snapshot agree exactly when their rows do. Writing a snapshot gives the digest of its state for nothing, and whoever has
-verified every chunk by its name has verified the state. Derived tables are left out: they are rebuilt, and the
-invariants compare them with what they come from.
+Each name is the digest of a chunk's bytes. So a follower, a replay and a restored snapshot agree exactly when their
+rows do. Writing a snapshot yields the state's digest at no cost, and verifying every chunk by name verifies the state.
+Derived tables are left out: they are rebuilt, and the invariants compare them with their sources.
 """
 
 from __future__ import annotations
@@ -35,14 +33,14 @@ from holdfast.core.ledger.state.columns import PAGE_ROWS, Pool, pages_of
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.ledger.state.table import TableSpec
 
-#: A chunk is closed at this size: large enough that a store has few of them, small enough to be hashed in a step.
+#: A chunk is closed at this size: a store has few chunks, and a chunk can be hashed in one step.
 CHUNK_BYTES = 256 << 10
 STEP_ROWS = 128
 STEP_BYTES = 128 << 10
 
 
 class Chunk(Struct, frozen=True, gc=False):
-    """Some rows of a state. Equal chunks have equal names, and no others have."""
+    """Some rows of a state. Chunks have equal names exactly if they are equal."""
 
     name: str
     rows: int
@@ -50,12 +48,12 @@ class Chunk(Struct, frozen=True, gc=False):
 
 
 def chunk_name(raw: bytes) -> str:
-    """The name of a chunk: the digest of its bytes."""
+    """Return the name of a chunk: the digest of its bytes."""
     return hashlib.blake2b(raw, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def chunk_steps(state: LedgerState) -> Iterator[Chunk | None]:
-    """The state in chunks, from durable tables only: take it from a fork, and give way after each step."""
+    """Yield the state in chunks, from durable tables only. Pass a fork, and let the host yield after each step."""
     level = state.info.level
     scalars = [(state.STORED_NAMES.get(name, name), getattr(state, name)) for name in state.SCALARS]
     if level < LEVEL:
@@ -86,7 +84,7 @@ def _table_steps(state: LedgerState, spec: TableSpec) -> Iterator[Chunk | None]:
 
 
 def _pages(state: LedgerState, spec: TableSpec) -> Iterator[tuple[int, bytes]]:
-    """The pages of a table and how many rows each has."""
+    """Yield the pages of a table, each with its number of rows."""
     write = pages_of(spec.key, spec.value).write
     shards = list(state.table(spec.name).shard_rows())
     assert len(shards) == spec.shards, f"{spec.name} has {len(shards)} shards, not {spec.shards}"
@@ -113,7 +111,7 @@ _scalars = msgspec.msgpack.Decoder(tuple[tuple[str, Raw], ...])
 
 
 class ChunkReader:
-    """Reads chunks into one state, whose tables are empty. Equal names become one object."""
+    """Reads chunks into a state with empty tables. Equal names become one object."""
 
     def __init__(self, state: LedgerState) -> None:
         self._state = state
@@ -125,7 +123,7 @@ class ChunkReader:
         self._tables = {spec.name: _table_reader(state, spec) for spec in state.TABLES if not spec.derived}
 
     def read(self, raw: bytes) -> int:
-        """Put a chunk's rows into the state; how many they are. What it raises says why it cannot be read."""
+        """Put a chunk's rows into the state and return their number. An exception states why a chunk is unreadable."""
         frame = _frames.decode(raw)
         if not frame.table:
             scalars = _scalars.decode(frame.content)
@@ -148,16 +146,16 @@ def _table_reader(state: LedgerState, spec: TableSpec) -> tuple[Any, Any, Any]:
 
 
 def digest_steps(state: LedgerState) -> Iterator[str | None]:
-    """The names of the state's chunks as they are found; a host gives way after each step."""
+    """Yield the names of the state's chunks as they are computed; None: a step without a chunk."""
     for chunk in chunk_steps(state):
         yield chunk.name if chunk is not None else None
 
 
 def digest_of_chunks(names: Iterable[str]) -> bytes:
-    """The digest of the state whose chunks have these names."""
+    """Return the digest of the state whose chunks have these names."""
     return hashlib.blake2b(b"".join(map(bytes.fromhex, names)), digest_size=DIGEST_BYTES).digest()
 
 
 def state_digest(state: LedgerState) -> bytes:
-    """The digest of everything in the state that is not derived."""
+    """Return the digest of all stored tables and scalars of the state."""
     return digest_of_chunks(name for name in digest_steps(state) if name is not None)

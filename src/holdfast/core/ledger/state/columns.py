@@ -1,20 +1,19 @@
 """Rows of one table as bytes, column by column.
 
-A page holds the rows of one shard, sorted by key, or a piece of them. Rows of a million slots differ in few of their
-fields, so a column says only what it must:
+A page has the rows of one shard, sorted by key, or some of them. A million slots differ in few fields, so a column
+stores only the differences:
 
-    alike  one value, for every row            same   what an earlier column says
+    alike  one value, for every row            same   a reference to an equal earlier column
     plain  a value for each row                coded  the distinct values, and one byte for each row
-    odd    one of these, with a value in it that is not of its declared type, and the types that there are
+    odd    one of these with a value that is not of its declared type, and the types of its values
 
-That is a quarter of the bytes that whole rows take, and reading it back makes few objects twice: equal names in a page
-are one object, and a `pool` makes them one over all pages (RULES 22), those of one declared type apart from those of
-another: a word and a member of an enum are equal and not the same (RULES 25). What is written follows from the rows and
-the log's level alone, so the bytes of equal rows are equal: digests are taken of them, and from level 2 on they tell
-types apart. Rows that lack their last fields, as earlier levels wrote them, get the defaults; a page with more columns
-than this version knows is not read.
+This takes a quarter of the bytes of complete rows, and reading creates few duplicate objects. Equal names in a page
+become one object, and a `pool` extends that to all pages (RULES 22). Each declared type has its own pool: a text and an
+enum member can be equal but are not the same (RULES 25). The bytes depend only on the rows and the log's level, so
+equal rows have equal bytes. Digests are made of these bytes; from level 2 on they distinguish types. Rows that lack the
+last fields, as earlier levels wrote them, get the defaults. A page with more columns than this version has is rejected.
 
-Whole rows, each interned after it was decoded, took twice as long to read back and four times the room.
+Complete rows, interned after decoding, took twice as long to read and four times the space.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from holdfast.core.model.values.structs import Row
 
 T = TypeVar("T")
 
-#: By declared type: names that were read, each by itself.
+#: Names read so far, by declared type.
 Pool = dict[Any, dict[Any, Any]]
 
 #: One byte numbers every distinct value of a page.
@@ -48,7 +47,7 @@ class ConstantColumn(Struct, Generic[T], array_like=True, forbid_unknown_fields=
 
 
 class RepeatedColumn(Struct, array_like=True, forbid_unknown_fields=True, tag=1, gc=False):
-    """What an earlier column says."""
+    """A reference to an equal earlier column."""
 
     column: int
 
@@ -60,25 +59,25 @@ class PlainColumn(Struct, Generic[T], array_like=True, forbid_unknown_fields=Tru
 
 
 class DictionaryColumn(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=3, gc=False):
-    """The distinct values in the order in which they come, and which of them each row has."""
+    """The distinct values in order of appearance, and the number of each row's value."""
 
     values: list[T]
     codes: bytes
 
 
 class TypedColumn(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=4, gc=False):
-    """A column in which not everything is of its declared type. It is read as what was declared."""
+    """A column with a value that is not of its declared type. Reading converts it to the declared type."""
 
     types: list[str]
     column: ConstantColumn[T] | RepeatedColumn | PlainColumn[T] | DictionaryColumn[T]
 
 
 class BadPage(Exception):
-    """A page whose columns contradict one another."""
+    """The columns of a page contradict each other."""
 
 
 class _Codes(dict[Any, int]):
-    """Numbers values as they come."""
+    """Numbers values in order of appearance."""
 
     def __missing__(self, value: Any) -> int:
         code = self[value] = len(self)
@@ -86,7 +85,7 @@ class _Codes(dict[Any, int]):
 
 
 class PageCodec:
-    """Writes and reads the pages of tables with one type of keys and one of rows."""
+    """Writes and reads the pages of tables with one key type and one row type."""
 
     def __init__(self, key: Any, value: Any) -> None:
         parts = get_args(key) if get_origin(key) is tuple else ()
@@ -97,12 +96,13 @@ class PageCodec:
         self._types = types
         self._named = [isinstance(one, type) and issubclass(one, str | Enum) for one in types]
         self._checks = [type_checker(one) for one in types]
-        #: For each column the earlier ones of its type. Of another type, equal is not the same: True is 1.
+        #: The earlier columns of each column's type. Values of different types can be equal but not the same: True is
+        #: 1.
         self._alikes = [[n for n in range(place) if types[n] == one] for place, one in enumerate(types)]
         self.type = _page_type(types)
 
     def write(self, shard: int, keys: Sequence[Any], rows: dict[Any, Any], level: int = LEVEL) -> bytes:
-        """The page of these keys of a shard, which are sorted, at least one and at most `PAGE_ROWS`."""
+        """Return the page of these keys of a shard: sorted, at least 1 and at most `PAGE_ROWS`."""
         assert 0 < len(keys) <= PAGE_ROWS, len(keys)
         values = tuple(map(rows.__getitem__, keys))
         columns: list[tuple[Any, ...]] = list(zip(*keys, strict=True)) if self._key_columns else [tuple(keys)]
@@ -112,7 +112,7 @@ class PageCodec:
         return encode([shard, len(keys), *(self._column(columns, place, level) for place in range(len(columns)))])
 
     def _lowered(self, columns: list[tuple[Any, ...]], level: int) -> list[tuple[Any, ...]]:
-        """The columns that there are at a level, each as it is written there."""
+        """Return the columns that exist at a level, in the form of that level."""
         first = self._key_columns or 1
         if self._make is None:
             return [*columns[:first], tuple(form(one, level) for one in columns[first])]
@@ -147,7 +147,7 @@ class PageCodec:
         return 2, column
 
     def read(self, page: Any, pool: Pool) -> tuple[int, dict[Any, Any]]:
-        """The shard of a decoded page and its rows. Names are taken from the pool, and put into it when new."""
+        """Return the shard and rows of a decoded page. Names are taken from the pool; new ones are added to it."""
         shard, count, *columns = msgspec.structs.astuple(page)
         lists: list[Any] = []
         for place, written in enumerate(columns):
@@ -177,14 +177,14 @@ class PageCodec:
         return shard, rows
 
     def _earlier(self, place: int, said: int) -> int:
-        """The column that this one is said to be the same as. It must be one of its own type."""
+        """Check a reference to an earlier column: that column must have the same type."""
         if said not in self._alikes[place]:
             raise BadPage(f"column {place} cannot be the same as column {said}, which is of another type")
         return said
 
 
 def _page_type(types: Sequence[Any]) -> Any:
-    """A struct of a shard, a number of rows, and their columns; those that an older writer did not know are None."""
+    """Return a struct type of shard, row count and columns; columns missing in older pages are None."""
     fields: list[Any] = [("shard", int), ("count", int)]
     for place, one in enumerate(types):
         column = ConstantColumn[one] | RepeatedColumn | PlainColumn[one] | DictionaryColumn[one] | TypedColumn[one]  # type: ignore[valid-type]
@@ -194,5 +194,5 @@ def _page_type(types: Sequence[Any]) -> Any:
 
 @cache
 def pages_of(key: Any, value: Any) -> PageCodec:
-    """The pages of every table with these types."""
+    """Return the page codec of tables with these types."""
     return PageCodec(key, value)

@@ -1,4 +1,4 @@
-"""Rows of derived tables that list what belongs to their key, in order; one that lists nothing is not there."""
+"""Rows of derived tables that list the ids of their key, in order. An empty list has no row."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NONE: SortedList[Any] = SortedList()
 
 
 def add_to_list(table: Table[K, SortedList[V]], key: K, value: V) -> None:
-    """Add one that is not listed yet."""
+    """Add a value that is not listed yet."""
     table.put(key, (table.get(key) or _NONE).with_(value))
 
 
 def remove_from_list(table: Table[K, SortedList[V]], key: K, value: V) -> None:
-    """Take one off the list that it is on."""
+    """Remove a value from the list that contains it."""
     left = table[key].without(value)
     if left:
         table.put(key, left)

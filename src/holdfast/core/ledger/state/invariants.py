@@ -1,12 +1,12 @@
-"""The shape of an invariant, and how a list of them is checked: everywhere, or near what a batch has written.
+"""The shape of an invariant, and the two checks: a full scan of a state, and a scan of one batch.
 
-    before --overlay, fold--> after --check_near--> what this batch has broken     costs what the batch touched
-                                   \\--merge, check--> what is broken anywhere       costs what the state holds
+    before --overlay, fold--> after --check_batch--> violations of this batch     costs what the batch touched
+                                   \\--merge, check--> violations anywhere         costs what the state holds
 
-A ledger writes each promise once, over *places*: rows to look at and sums to hold against them. Its places are either
-all rows, and sums counted anew; or the rows that a batch wrote with those next to them, and sums that were right before
-and have changed by what was written. So what is near is as sound as the state before the batch: a breakage is found in
-the batch that makes it, or by the next look at everything.
+A ledger writes each predicate once, over a *scan*: rows to check, and sums to compare with them. A full scan has all
+rows and recomputed sums. A batch scan has the written rows and their neighbors, and changes of sums that were right
+before. So a batch scan is as sound as the state before the batch. A violation is found in the batch that causes it, or
+by the next full scan.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ P = TypeVar("P")
 
 
 class InvariantKind(StrEnum):
-    """*always*: it holds in every state. *at commit*: it may be broken from outside, is then open as a breach, and
-    never grows."""
+    """Always: it holds in every state. At commit: a fact from outside may break it. It is then an open breach, which
+    never grows.
+    """
 
     ALWAYS = "always"
     AT_COMMIT = "at commit"
 
 
 class Coordination(StrEnum):
-    """What it takes to keep it: the ledger's order, an escrow, only a hint, or nothing since it merges."""
+    """The means that enforces an invariant: the ledger's order, an escrow, only a hint, or none since updates merge."""
 
     LEDGER = "needs the ledger"
     ESCROW = "escrow"
@@ -42,7 +43,7 @@ class Coordination(StrEnum):
 
 
 class BatchDiff(Generic[S]):
-    """A batch that was folded on an overlay and is not merged yet: the state before and after, and the rows between."""
+    """A batch folded on an overlay and not merged yet: the states before and after, and the changed rows."""
 
     def __init__(self, before: S, after: S) -> None:
         self.before = before
@@ -51,15 +52,15 @@ class BatchDiff(Generic[S]):
         self._scan: dict[Any, Any] = {}
 
     def rows(self, table: str) -> Iterator[tuple[Any, Any, Any]]:
-        """Each row that was written: its key, what it was and what it is; None where there is none."""
+        """Yield each written row: its key, old value and new value; None for a missing row."""
         keys = self.touched.get(table)
-        if keys:  # otherwise the table is not asked for, and need not have a layer
+        if keys:  # an untouched table is not read, so that it needs no overlay
             old, new = self.before.table(table), self.after.table(table)
             for key in keys:
                 yield key, old.get(key), new.get(key)
 
     def scan(self, make: Callable[[BatchDiff[S]], P]) -> P:
-        """The places that a ledger looks at after this change, found once for all its promises."""
+        """Return the scan of this batch, made once for all invariants of a ledger."""
         if make not in self._scan:
             self._scan[make] = make(self)
         found: P = self._scan[make]
@@ -67,7 +68,7 @@ class BatchDiff(Generic[S]):
 
 
 class BatchScan(Generic[S]):
-    """Rows to look at after a change: those that were written, and those that a ledger draws in since they lie next."""
+    """The rows to check after a batch: those that were written, and the neighbors that a ledger includes."""
 
     def __init__(self, change: BatchDiff[S]) -> None:
         self.change = change
@@ -76,22 +77,22 @@ class BatchScan(Generic[S]):
         self._keys: dict[str, dict[Any, None]] = {name: dict.fromkeys(keys) for name, keys in change.touched.items()}
 
     def include(self, table: str, keys: Iterable[Any]) -> None:
-        """Look at these rows too."""
+        """Add these rows to the scan."""
         self._keys.setdefault(table, {}).update(dict.fromkeys(keys))
 
     def keys(self, table: str) -> list[Any]:
-        """The keys of the rows that are looked at, in the order in which they were drawn."""
+        """Return the keys of the rows to check, in the order in which they were added."""
         return list(self._keys.get(table, ()))
 
     def rows(self, table: str) -> Iterator[tuple[Any, Any]]:
-        """The rows that are looked at, as they are now."""
+        """Yield the rows to check, with their current values."""
         keys = self._keys.get(table)
         if keys:
             yield from present(self.state, table, list(keys))
 
 
 def present(state: LedgerState, table: str, keys: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Those of the named rows that are there."""
+    """Yield those of the named rows that exist."""
     row_of = state.table(table).get
     for key in keys:
         row = row_of(key)
@@ -100,7 +101,7 @@ def present(state: LedgerState, table: str, keys: Iterable[Any]) -> Iterator[tup
 
 
 class Invariant(Struct, Generic[S], frozen=True):
-    """A promise. Each predicate yields a sentence for each place where it does not hold: anywhere, or near a change."""
+    """An invariant. Each predicate yields a sentence per violation: `violations` in a state, `near` in a batch."""
 
     id: str
     sentence: str
@@ -111,34 +112,34 @@ class Invariant(Struct, Generic[S], frozen=True):
 
 
 class Violation(Struct, frozen=True):
-    """A promise that was found broken."""
+    """A violated invariant, and the sentence that describes where."""
 
     invariant: str
     detail: str
 
 
 def check(state: S, invariants: Iterable[Invariant[S]]) -> list[Violation]:
-    """Every violation of every invariant in this state."""
+    """Return every violation of every invariant in this state."""
     return [found for inv in invariants for found in _violations(inv.id, inv.violations, state)]
 
 
 def check_batch(before: S, after: S, invariants: Iterable[Invariant[S]]) -> list[Violation]:
-    """Every violation that this overlay of `before` can have made."""
+    """Return every violation that this overlay of `before` can have caused."""
     change = BatchDiff(before, after)
     return [found for inv in invariants for found in _violations(inv.id, inv.near, change)]
 
 
 def _violations(name: str, predicate: Callable[[P], Iterator[str]], where: P) -> Iterator[Violation]:
-    """What a predicate finds. A row that it needs and that is gone is a finding too, not the end of the check."""
+    """Yield a predicate's findings. A missing row that it needs is a finding too, and ends this predicate only."""
     try:
         for detail in predicate(where):
             yield Violation(name, detail)
     except LookupError as gone:
-        yield Violation(name, f"cannot be told: {gone} is not there")
+        yield Violation(name, f"cannot be checked: {gone} is missing")
 
 
 def miscounts(kept: Counter[Any], rows: Counter[Any]) -> Iterator[str]:
-    """Where what is kept as a count has not changed by what its rows have."""
+    """Yield each stored count that did not change by the same amount as its rows."""
     for what in {**kept, **rows}:
         if kept[what] != rows[what]:
             yield f"{' '.join(map(str, what))} changed by {kept[what]}, its rows by {rows[what]}"

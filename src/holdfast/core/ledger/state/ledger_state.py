@@ -1,4 +1,4 @@
-"""What the states of both ledgers have in common: tables, scalars, fork, overlay, merge."""
+"""The common part of both ledgers' states: tables, scalars, fork, overlay, merge."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from holdfast.core.model.values.structs import Duration, Instant, Revision, Row
 
 
 class LedgerInfo(Row, frozen=True):
-    """Where a log is: its identity, its head, who leads it since when, and its time.
+    """The state of the log itself: its identity, head, term, level, time and settings.
 
-    What was first sent before `forgotten` is never executed: its key may be gone, whatever the window is now.
-    `configured` is the revision of the settings; 0: nobody has changed them since the log was of level 2.
+    A command first sent before `forgotten` is never executed: its key may be dropped already, whatever the window is
+    now. The field `configured` is the revision of the settings; 0: unchanged since the log reached level 2.
     """
 
     log_id: str = ""
@@ -38,7 +38,7 @@ class LedgerInfo(Row, frozen=True):
 
 
 class SessionAnswer(Row, frozen=True):
-    """An accepted command of a session: its number, its revision and the answer it got."""
+    """The answer to an accepted command of a session, with its sequence number and revision."""
 
     sequence: int
     revision: Revision
@@ -46,9 +46,9 @@ class SessionAnswer(Row, frozen=True):
 
 
 class Session(Row, frozen=True):
-    """One life of a machine principal. Its uid is its epoch; `high` is the highest number of an accepted command.
+    """One session of a machine. Its uid is its session epoch; `high` is the highest number of an accepted command.
 
-    `fence` is the longest fence time by which an agent was told its numbers in this session; 0: not known.
+    The field `fence` is the longest fence time that the agent received in this session; 0: not known.
     """
 
     uid: Revision
@@ -61,7 +61,7 @@ class Session(Row, frozen=True):
 
 
 class IdempotencyRecord(Row, frozen=True):
-    """An accepted command of a person: whose, the digest of its body, since when, its revision and its answer."""
+    """An accepted command of an operator or tenant: actor, digest of its body, start, revision and answer."""
 
     actor: str
     body: bytes
@@ -72,10 +72,10 @@ class IdempotencyRecord(Row, frozen=True):
 
 KEY = struct.Struct(">Q")
 
-#: A fork lets go of about so many rows in one step.
+#: About this many rows of a fork are freed per step.
 FREED_ROWS = 10_000
 
-#: By table: the keys of rows that were written, sorted.
+#: The keys of rows that were written, sorted, by table.
 Touched = Mapping[str, Sequence[Any]]
 
 S = TypeVar("S", bound="LedgerState")
@@ -93,46 +93,46 @@ COMMON_TABLES = (
 
 
 def attributes_of(specs: Sequence[TableSpec]) -> Mapping[str, str]:
-    """By the stored name of each table: the state's attribute."""
+    """Map the stored name of each table to the state's attribute."""
     return {spec.name: spec.attribute or spec.name for spec in specs}
 
 
 def overlays_of(specs: Sequence[TableSpec]) -> Mapping[str, tuple[str, bool]]:
-    """By the state's attribute: the table's stored name, and whether its overlays keep the rows that were read."""
+    """Map each attribute to its table's stored name, and to whether overlays cache the rows they read."""
     return {spec.attribute or spec.name: (spec.name, spec.kept) for spec in specs}
 
 
 class LedgerState:
-    """Tables of frozen rows and a few scalars. Only `evolve` writes to it."""
+    """Tables of frozen rows and a few scalars. Only `evolve` writes to a state."""
 
     TABLES: ClassVar[tuple[TableSpec, ...]] = COMMON_TABLES
-    #: Attributes that are not tables; the derived ones are not stored.
+    #: Attributes that are not tables; derived ones are not stored.
     SCALARS: ClassVar[tuple[str, ...]] = ("info",)
     DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ()
-    #: Attributes that say in which order rows of tables come: derived, and nothing that an event does.
+    #: Attributes with the sort order of tables' rows: derived, and unchanged by events.
     ORDERS: ClassVar[tuple[str, ...]] = ()
 
-    #: By attribute that is no table: what logs, snapshots and digests call it, where they call it something else.
+    #: Stored names of attributes that are not tables, where logs, snapshots and digests use another.
     STORED_NAMES: ClassVar[Mapping[str, str]] = {"info": "facts"}
 
-    #: By the name of a table: its attribute.
+    #: The attribute of each table, by stored name.
     _ATTRIBUTES: ClassVar[Mapping[str, str]] = attributes_of(COMMON_TABLES)
-    #: By attribute: the name of the table, and whether its overlays keep the rows that were read.
+    #: The stored name of each attribute's table, and whether overlays cache the rows they read.
     _OVERLAYS: ClassVar[Mapping[str, tuple[str, bool]]] = overlays_of(COMMON_TABLES)
-    #: In an overlay, and nowhere else: the state that it lies on.
+    #: Only in an overlay: the state below it.
     _below: LedgerState
 
     info: LedgerInfo
     principals: Table[str, Principal]
     sessions: Table[int, Session]
     session_of: Table[str, int]
-    #: By session and number modulo the window: the ring of what a repeat is answered.
+    #: The ring of answers for retries, by session and number modulo the window.
     session_answers: Table[tuple[int, int], SessionAnswer]
     idempotency_keys: Table[int, IdempotencyRecord]
-    #: By principal: its keys, packed, in the order in which they end.
+    #: The keys of each actor, packed, in the order in which they expire.
     idempotency_keys_by_actor: Table[str, bytes]
     overrides: Table[int, Override]
-    #: By name: the tokens of this ledger's own servers.
+    #: The tokens of this ledger's own servers, by name.
     servers: Table[str, ServerToken]
 
     def __init_subclass__(cls) -> None:
@@ -145,24 +145,24 @@ class LedgerState:
             self.set_table(spec.name, Table(spec.shards))
 
     def table(self, name: str) -> Table[Any, Any]:
-        """A table by its stored name."""
+        """Return the table with this stored name."""
         found: Table[Any, Any] = getattr(self, self._ATTRIBUTES[name])
         return found
 
     def set_table(self, name: str, table: Any) -> None:
-        """Put another table in the place of the one of this stored name."""
+        """Replace the table with this stored name."""
         setattr(self, self._ATTRIBUTES[name], table)
 
     def has_no_overrides(self) -> bool:
-        """Whether no person has taken authority over anything here."""
+        """Whether no override is listed."""
         return self.overrides.is_empty()
 
     def every_override(self) -> Iterator[Override]:
-        """What people have taken authority over here, ended or not, by uid."""
+        """Yield all listed overrides, expired or not, by uid."""
         return iter(self.overrides.values())
 
     def row_count(self) -> int:
-        """How many rows are stored."""
+        """Return the number of stored rows."""
         return sum(len(self.table(spec.name)) for spec in self.TABLES if not spec.derived)
 
     def _sibling(self: S) -> S:
@@ -172,14 +172,14 @@ class LedgerState:
         return other
 
     def fork(self: S) -> S:
-        """The same state, by reference; from now on neither sees the other's changes."""
+        """Return a state that shares the rows by reference; later changes of either are invisible to the other."""
         other = self._sibling()
         for spec in self.TABLES:
             other.set_table(spec.name, self.table(spec.name).fork())
         return other
 
     def release(self) -> Iterator[None]:
-        """Empty this fork bit by bit, so that a host can give way in between; it is of no use afterwards."""
+        """Empty this fork in steps, so that the host can yield between them. The fork is unusable afterwards."""
         freed = 0
         for spec in self.TABLES:
             for rows in self.table(spec.name).release():
@@ -189,15 +189,15 @@ class LedgerState:
                     yield
 
     def overlay(self: S) -> S:
-        """A state on which a batch is decided; this one must not change until it is merged or dropped."""
+        """Return a state to decide a batch on. This state must not change until the overlay is merged or dropped."""
         other = self._sibling()
         other._below = self
         return other
 
-    if not TYPE_CHECKING:  # every attribute is declared: nothing but a table can be missing, and in an overlay alone
+    if not TYPE_CHECKING:  # every attribute is declared, so only a table of an overlay can be missing
 
         def __getattr__(self, name: str) -> Any:
-            """The layer over a table, from when it is first asked for: most batches touch a few of many tables."""
+            """Create a table's overlay on first use: most batches use a few of many tables."""
             found = self._OVERLAYS.get(name) if "_below" in self.__dict__ else None
             if found is None:
                 raise AttributeError(f"{type(self).__name__} has no {name}")
@@ -205,25 +205,25 @@ class LedgerState:
             return overlay
 
     def _overlay_tables(self) -> Iterator[tuple[str, OverlayTable[Any, Any]]]:
-        """The tables of this overlay that were used, by their stored names, in their order."""
+        """Yield the tables that this overlay has used, by stored name, in their order."""
         written = self.__dict__
         assert "_below" in written, "only an overlay knows what was written to it"
         return ((name, written[attribute]) for attribute, (name, _) in self._OVERLAYS.items() if attribute in written)
 
     def changed_keys(self) -> Touched:
-        """The rows of this overlay that are not what they are below it. It must not be merged yet."""
+        """Return the keys of rows that differ from the state below. Call it before the merge."""
         found = {name: layer.changed_keys() for name, layer in self._overlay_tables()}
         return {name: keys for name, keys in found.items() if keys}
 
     def merge(self: S, overlay: S) -> None:
-        """Take over what was decided on the overlay."""
+        """Apply the changes of an overlay to this state."""
         for name, layer in overlay._overlay_tables():
             layer.merge_into(self.table(name))
         for name in (*self.SCALARS, *self.DERIVED_SCALARS, *self.ORDERS):
             setattr(self, name, getattr(overlay, name))
 
     def rebuild(self) -> None:
-        """Build every derived table and scalar anew from the stored ones."""
+        """Rebuild every derived table and scalar from the stored ones."""
         self.session_of = Table()
         for uid, session in self.sessions.unordered():
             self.session_of.put(session.principal, uid)

@@ -1,26 +1,26 @@
-"""Snapshots: the chunks of a state, and the manifest that makes them count.
+"""Snapshots: the chunks of a state, and the manifest that makes them valid.
 
-    write    for chunk in steps(fork):  keep it, unless it is None; give way
+    write    for chunk in chunk_steps(fork):  store it, unless it is None; yield to the host
              encode_manifest(manifest_of(fork, parts))                         last of all (RULES 20)
     read     manifest = decode_manifest(raw)
              restore(state, manifest, chunks)                                  in the manifest's order
 
-    steps(state) -> Iterator[Chunk | None]          Chunk: name, rows, raw. None: nothing yet, give way
-    part_of(chunk) -> Part                          what a manifest says of a chunk; the bytes can be let go
+    chunk_steps(state) -> Iterator[Chunk | None]    Chunk: name, rows, raw. None: no chunk yet, yield to the host
+    manifest_entry(chunk) -> ManifestEntry          the entry of a chunk; the bytes can be freed
     manifest_of(state, parts) -> Manifest           of the fork that was written
     encode_manifest(manifest) -> bytes
     decode_manifest(raw, level) -> Manifest         Corrupt, UpgradeNeeded
-    Restore(state, manifest)                        .take(raw) for each chunk, then .finish(): for hosts that give way
+    SnapshotLoader(state, manifest)                 .take(raw) for each chunk, then .finish(): for hosts that yield
     restore(state, manifest, chunks)                all of it at once; Corrupt, UpgradeNeeded
     verify(manifest, place, raw)                    one chunk read back, without a state: Corrupt
 
-Bytes that are not those that were written are `Corrupt`: the message names the snapshot, the chunk and both digests.
-Bytes that are intact and cannot be read are `UpgradeNeeded`: another version wrote them. A manifest carries a digest of
-itself and the digest of the state, which is that of its chunks' names: once each chunk has its name, the rows are those
-of the state that was written, and no row is hashed by itself.
+Bytes that differ from those that were written are `Corrupt`: the message names the snapshot, the chunk and both
+digests. Intact bytes that cannot be read are `UpgradeNeeded`: another version wrote them. A manifest has a digest of
+itself and the digest of the state, which is that of its chunks' names. So if each chunk matches its name, the rows are
+those of the written state, and no row is hashed separately.
 
-Reading makes a few objects for each row and no garbage: hosts load with the collector off, and call `gc.freeze()` after
-it, or a single pass of the collector costs as much as reading (RULES 22).
+Reading creates a few objects per row and no garbage. Hosts load with the garbage collector off and call `gc.freeze()`
+afterwards; otherwise one collection costs as much as reading (RULES 22).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from holdfast.core.model.values.structs import Row
 
 
 class ManifestEntry(Row, frozen=True):
-    """A chunk as its manifest names it."""
+    """The name and size of a chunk in a manifest."""
 
     name: str
     rows: int
@@ -48,7 +48,7 @@ class ManifestEntry(Row, frozen=True):
 
 
 class Manifest(Row, frozen=True):
-    """A snapshot: of which log, after which batch, of which state, and its chunks in order."""
+    """A snapshot: its log, the last batch, the state's digest, and its chunks in order."""
 
     log_id: str
     ledger: str
@@ -61,12 +61,12 @@ class Manifest(Row, frozen=True):
 
     @property
     def rows(self) -> int:
-        """How many rows it holds; a scalar counts as one."""
+        """The number of rows in the snapshot; a scalar counts as one."""
         return sum(part.rows for part in self.parts)
 
     @property
     def size_bytes(self) -> int:
-        """What its chunks take."""
+        """The size of all its chunks."""
         return sum(part.size_bytes for part in self.parts)
 
 
@@ -81,12 +81,12 @@ _manifests = msgspec.msgpack.Decoder(Manifest)
 
 
 def manifest_entry(chunk: Chunk) -> ManifestEntry:
-    """What a manifest says of a chunk."""
+    """Return the manifest entry of a chunk."""
     return ManifestEntry(chunk.name, chunk.rows, len(chunk.raw))
 
 
 def manifest_of(state: LedgerState, parts: Sequence[ManifestEntry]) -> Manifest:
-    """The manifest of a state whose chunks are these."""
+    """Return the manifest of a state with these chunks."""
     facts = state.info
     digest = digest_of_chunks(part.name for part in parts)
     return Manifest(facts.log_id, facts.ledger, facts.seq, facts.digest, facts.term, facts.level, digest, tuple(parts))
@@ -97,13 +97,13 @@ def _seal(level: int, body: bytes) -> bytes:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The manifest's bytes, with their digest."""
+    """Return the manifest's bytes, with their digest."""
     body = encode(manifest)
     return encode((manifest.level, _seal(manifest.level, body), body))
 
 
 def decode_manifest(raw: bytes, level: int = LEVEL) -> Manifest:
-    """The manifest in these bytes. `Corrupt` when they are not what was written, `UpgradeNeeded` above the level."""
+    """Return the manifest in these bytes. Raise `Corrupt` if they were altered, `UpgradeNeeded` above the level."""
     try:
         sealed = _sealed.decode(raw)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -130,7 +130,7 @@ def _of(manifest: Manifest) -> str:
 
 
 def verify(manifest: Manifest, place: int, raw: bytes) -> None:
-    """See that these bytes are the chunk at a place of the snapshot, the first at 0. `Corrupt` when they are not."""
+    """Check that these bytes are the chunk at a place of the snapshot, the first at 0. Raise `Corrupt` if not."""
     which = f"chunk {place + 1} of {len(manifest.parts)} of {_of(manifest)}"
     if place >= len(manifest.parts):
         raise Corrupt(f"{which} is one too many: {len(raw)} bytes with digest {chunk_name(raw)}")
@@ -141,7 +141,7 @@ def verify(manifest: Manifest, place: int, raw: bytes) -> None:
 
 
 class SnapshotLoader:
-    """A snapshot being read into an empty state, chunk by chunk."""
+    """Loads a snapshot into an empty state, chunk by chunk."""
 
     def __init__(self, state: LedgerState, manifest: Manifest) -> None:
         assert not state.info.seq, f"a snapshot is read into an empty state, not after batch {state.info.seq}"
@@ -151,7 +151,7 @@ class SnapshotLoader:
         self._taken = 0
 
     def take(self, raw: bytes) -> None:
-        """Verify and read the next chunk. `Corrupt`, `UpgradeNeeded`; the state is of no use after either."""
+        """Verify and read the next chunk. Raise `Corrupt` or `UpgradeNeeded`; the state is unusable after either."""
         manifest, place = self._manifest, self._taken
         verify(manifest, place, raw)
         try:
@@ -164,7 +164,7 @@ class SnapshotLoader:
         self._taken += 1
 
     def finish(self) -> None:
-        """See that nothing is missing, and rebuild what is derived."""
+        """Check that no chunk is missing, and rebuild derived tables."""
         manifest, facts = self._manifest, self._state.info
         if self._taken < len(manifest.parts):
             missing = manifest.parts[self._taken].name
@@ -179,7 +179,7 @@ class SnapshotLoader:
 
 
 def restore(state: LedgerState, manifest: Manifest, chunks: Iterable[bytes]) -> None:
-    """Fill an empty state from a snapshot's chunks, in the manifest's order. `Corrupt`, `UpgradeNeeded`."""
+    """Fill an empty state from a snapshot's chunks, in the manifest's order. Raise `Corrupt` or `UpgradeNeeded`."""
     under_way = SnapshotLoader(state, manifest)
     for raw in chunks:
         under_way.take(raw)

@@ -1,13 +1,12 @@
 """Tables that fork by reference.
 
-A table is a list of dicts, its shards. A fork copies the list and shares the dicts; whoever writes first copies the one
-shard it writes. A million rows fork in microseconds, and a write after that costs the copy of a few hundred entries. A
-`OverlayTable` is the overlay on which a batch is decided: it writes to a dict of its own and reads through to the
-table.
+A table is a list of dicts, its shards. A fork copies the list and shares the dicts; the first write to a shared shard
+copies that shard. A million rows fork in microseconds, and a write after that copies a few hundred entries. An
+`OverlayTable` is the overlay on which a batch is decided: it writes to its own dict and reads through to the table.
 
-Shards are chosen by `hash`, which is the same in every process for integers and tuples of integers, and for these
-alone: tables with other keys have one shard. No order ever comes from a shard: `items` sorts. Only the chunks of a
-snapshot, and with them the digest of a state, show which rows lie together (see `chunks`).
+Shards are chosen by `hash`, which is the same in every process only for integers and tuples of integers: tables with
+other keys have one shard. No order depends on shards: `items` sorts. Only the chunks of a snapshot, and so the digest
+of a state, depend on which rows share a shard (see `chunks`).
 
 Size: tables, their layers and how one becomes the other, in one place.
 """
@@ -25,27 +24,27 @@ from msgspec import Struct
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: Primes, so that revisions, which end in many equal bits, spread over all shards: for tables of up to some ten
-#: thousand rows, and for those of millions. Fewer shards are found in the processor's caches more often. Another number
-#: gives other digests to the same rows, and needs a level of its own (RULES 16).
+#: Primes, so that revisions, which end in many equal bits, spread over all shards. The first is for tables of up to
+#: some ten thousand rows, the second for millions; fewer shards hit the processor's caches more often. Another number
+#: gives the same rows other digests and needs a level of its own (RULES 16).
 SOME = 509
 MANY = 4093
 
 
-#: Shards of a fork that are let go of in one step.
+#: Shards of a fork that are freed per step.
 FREED_AT_ONCE = 64
 
-#: Every shard that has never had a row. Nobody owns it: whoever writes first makes one of its own, as after a fork.
+#: Every shard that has never had a row. No table owns it: the first write creates a shard, as after a fork.
 _NONE: dict[Any, Any] = {}
 
 
 class TableSpec(Struct, frozen=True):
     """A table's name, types and size. A derived one can be rebuilt from the others and is not stored.
 
-    `name` is what logs, snapshots and digests call it, for ever; `attribute` is the state's, if that has another name.
+    Logs, snapshots and digests use `name`, for ever; `attribute` is the state's attribute, if it differs.
 
-    Rows that a batch reads once each, and seldom writes, are not kept in its layer (`kept` is false). `since` is the
-    level that added it: below that level it is empty, and not written.
+    If `kept` is false, an overlay does not cache rows that it reads: for rows that a batch reads once and seldom
+    writes. The level that added the table is `since`: below it the table is empty and not written.
     """
 
     name: str
@@ -67,15 +66,15 @@ class Table(Generic[K, V]):
         self._shards: list[dict[K, V]] = [_NONE] * shards
         self._count = shards
         self._owned = bytearray(shards)
-        #: Which shards have ever had a row, in order: of a small table few, and nobody walks over the others.
+        #: The shards that have ever had a row, in order: few in a small table, so that walks skip the rest.
         self._filled: list[int] = []
 
     def get(self, key: K) -> V | None:
-        """The row, or None."""
+        """Return the row, or None."""
         return self._shards[hash(key) % self._count].get(key)
 
     def find(self, keys: Iterable[K]) -> list[V]:
-        """The rows of many keys, all of which are there."""
+        """Return the rows of these keys, all of which must exist."""
         shards, count = self._shards, self._count
         return [shards[hash(key) % count][key] for key in keys]
 
@@ -103,7 +102,7 @@ class Table(Generic[K, V]):
         self._shards[index][key] = value
 
     def drop(self, key: K) -> None:
-        """Remove a row, if it is there."""
+        """Remove a row if it exists."""
         index = hash(key) % self._count
         if key not in self._shards[index]:
             return
@@ -112,7 +111,7 @@ class Table(Generic[K, V]):
         del self._shards[index][key]
 
     def _own(self, index: int) -> None:
-        """Make a shard that is shared, or that never had a row, this table's own."""
+        """Make a shard this table's own: it was shared, or never had a row."""
         shard = self._shards[index]
         if shard is _NONE:
             insort(self._filled, index)
@@ -120,30 +119,31 @@ class Table(Generic[K, V]):
         self._owned[index] = 1
 
     def unordered(self) -> Iterator[tuple[K, V]]:
-        """All rows in no order: only for sums and for what is sorted afterwards."""
-        # None of the shards, or of the rows, costs a step of the interpreter. A row may be put while others are read.
+        """Return all rows in no order: only for sums and for rows that are sorted afterwards."""
+        # No Python bytecode runs per shard or row. A caller may put a row while it iterates.
         return chain.from_iterable(map(dict.items, map(self._shards.__getitem__, tuple(self._filled))))
 
     def items(self) -> list[tuple[K, V]]:
-        """All rows, sorted by key."""
+        """Return all rows, sorted by key."""
         return sorted(self.unordered(), key=itemgetter(0))
 
     def keys(self) -> list[K]:
-        """All keys, sorted: of many rows a fraction of what `items` takes."""
+        """Return all keys, sorted: much cheaper than `items` for many rows."""
         return sorted(chain.from_iterable(map(self._shards.__getitem__, self._filled)))  # type: ignore[type-var]
 
     def values(self) -> list[V]:
-        """All rows' values, sorted by key."""
+        """Return all values, sorted by key."""
         return [value for _, value in self.items()]
 
     def shard_rows(self) -> Iterator[dict[K, V]]:
-        """The shards one by one, to be read only: what snapshots and digests walk over."""
+        """Yield the shards, read-only, for snapshots and digests."""
         return iter(self._shards)
 
     def fill(self, shard: int, shards: int, rows: dict[K, V]) -> None:
-        """Add rows that a table of so many shards had in this one; they are this table's from now on.
+        """Add the rows of one shard of a table with `shards` shards; the dict belongs to this table afterwards.
 
-        Where both choose shards alike they go in as a whole; otherwise, as under another Python, one by one.
+        If both tables choose shards alike, the dict is used as it is; otherwise, as under another Python, rows are put
+        one by one.
         """
         count = self._count
         is_misplaced = any(hash(key) % count != shard for key in rows)
@@ -159,7 +159,7 @@ class Table(Generic[K, V]):
             self._shards[shard] = rows
 
     def fork(self) -> Table[K, V]:
-        """A table with the same rows; from now on neither sees the other's writes."""
+        """Return a table with the same rows; later writes of either are invisible to the other."""
         other: Table[K, V] = Table.__new__(Table)
         other._shards = self._shards.copy()
         other._count = self._count
@@ -169,7 +169,7 @@ class Table(Generic[K, V]):
         return other
 
     def release(self) -> Iterator[int]:
-        """Empty this fork bit by bit, and say how many rows each bit had: freeing a million takes a while."""
+        """Empty this fork in steps and yield the number of rows freed by each: freeing a million takes a while."""
         shards, filled = self._shards, self._filled
         while filled:
             bit = filled[-FREED_AT_ONCE:]
@@ -180,12 +180,12 @@ class Table(Generic[K, V]):
             yield rows
 
     def layer(self, *, kept: bool = True) -> OverlayTable[K, V]:
-        """An overlay on this table, which keeps the rows it has read unless told otherwise."""
+        """Return an overlay on this table, which caches the rows it reads unless `kept` is false."""
         return OverlayTable(self, kept=kept)
 
 
 class _Rows(dict[K, V | None]):
-    """Rows of a layer as first read or last written. What is not there is read through, once."""
+    """Rows of an overlay as first read or last written. A missing row is read through, once."""
 
     __slots__ = ("count", "shards")
 
@@ -208,11 +208,11 @@ class _Writes(_Rows[K, V]):
 
 
 class OverlayTable(Table[K, V]):
-    """Writes kept apart from the table below, which must not change while the layer lives.
+    """Writes on top of a table, which must not change while the overlay exists.
 
-    Rows that were read are kept too: a batch reads the same few rows again and again. `get` and `put` are the dict's
-    own methods: no interpreted call stands between a decision and its rows. A merge also writes back what was only
-    read: that changes nothing, and costs less than telling the two apart.
+    Rows that were read are cached too: a batch reads the same few rows again and again. The methods `get` and `put` are
+    those of the dict: no Python function runs between a handler and its rows. A merge also writes back rows that were
+    only read. That changes nothing and costs less than distinguishing them.
     """
 
     __slots__ = ("_base", "_rows", "get", "put")
@@ -251,16 +251,18 @@ class OverlayTable(Table[K, V]):
         return sorted(key for key, _ in self.unordered())  # type: ignore[type-var]
 
     def shard_rows(self) -> Iterator[dict[K, V]]:
-        raise AssertionError("readers, snapshots and digests see durable state only, never a layer")
+        raise AssertionError("readers, snapshots and digests see durable state only, never an overlay")
 
     def fork(self) -> Table[K, V]:
-        """The rows as this layer sees them, as a table of its own."""
+        """Return a table with the rows of this overlay."""
         other = self._base.fork()
         self.merge_into(other)
         return other
 
     def changed_keys(self) -> list[K]:
-        """The keys, sorted, of the rows that are not what lies below: what was only read is not among them."""
+        """Return the keys, sorted, of the rows that differ from the table below; rows that were only read are not among
+        them.
+        """
         below = self._base.get
         rows = self._rows.items()
         return sorted(key for key, row in rows if (was := below(key)) is not row and was != row)  # type: ignore[type-var]

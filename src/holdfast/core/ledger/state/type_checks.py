@@ -1,8 +1,8 @@
-"""Whether values are of their declared types, to the letter (RULES 25).
+"""Whether values have exactly their declared types (RULES 25).
 
-A member of a text enum equals its word and every other member with that word, and all of them have the same bytes. So
-neither equality nor a digest of bytes tells them apart, and code that asks `is` does. `type_checker` makes the function
-that tells for one declared type; what cannot be mistaken, as numbers, is not looked at.
+A member of a text enum equals its text and every other member with that text, and all have the same bytes. Neither
+equality nor a digest of bytes distinguishes them, but code that compares with `is` does. The function `type_checker`
+makes the check for one declared type. Types that cannot be confused, such as numbers, are not checked.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
-#: Whether a value, and everything in it, is of its declared type.
+#: Whether a value, and every value in it, has its declared type.
 Check = Callable[[Any], bool]
 
 
 @cache
 def type_checker(declared: Any) -> Check | None:
-    """The check of values of a declared type; None: there is nothing in them that could be mistaken."""
+    """Return the check of values of a declared type; None: no value in them can be confused."""
     origin, parts = get_origin(declared), get_args(declared)
     if origin is Annotated:
         return type_checker(parts[0])
@@ -40,7 +40,7 @@ def type_checker(declared: Any) -> Check | None:
 
 
 def type_names(values: Any) -> list[str]:
-    """The names of the types of these values and of what is in them, sorted."""
+    """Return the names of the types of these values and of the values in them, sorted."""
     found: set[str] = set()
     _gather(values, found)
     return sorted(found)
@@ -65,7 +65,7 @@ def _of_tuple(parts: tuple[Any, ...]) -> Check | None:
 
 
 def _of_union(parts: tuple[Any, ...]) -> Check | None:
-    """A value is of one of them; which one a struct is, its type says."""
+    """Return the check of a union: a struct is checked by its type, other values by every alternative."""
     structs = {part: type_checker(part) for part in parts if isinstance(part, type) and issubclass(part, Struct)}
     others = [part for part in parts if part not in structs]
     checks = [type_checker(part) for part in others]
@@ -83,7 +83,7 @@ def _of_union(parts: tuple[Any, ...]) -> Check | None:
 
 
 def _of_struct(kind: type[Struct]) -> Check:
-    """The checks of its fields, found when the first value comes: a struct may be part of itself."""
+    """Return the check of a struct's fields. It is built on first use, since a struct may contain itself."""
     fields: list[tuple[str, Check]] = []
     is_ready = False
 

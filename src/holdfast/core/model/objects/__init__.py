@@ -1,4 +1,4 @@
-"""API objects that people write. Class names are public: OpenAPI, golden files and checks use them.
+"""API objects that operators and tenants write. Class names are public: OpenAPI, golden files and checks use them.
 
 No rows of the log and no ledger logic.
 

@@ -1,7 +1,7 @@
-"""What an agent can enforce between the tenants of its node, and what a template asks for of that.
+"""Isolation: what an agent can enforce between tenants of its node, and what a template requires of it.
 
-An agent reports its capabilities when it registers its node, sorted, each once: found by trying, never configured. A
-template that asks for strict isolation runs only where all that it takes is enforced.
+An agent reports its capabilities when it registers its node, sorted, each once. It finds them by trying; they are never
+configured. A template with strict isolation runs only on nodes that enforce all of `STRICT`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Protocol
 
 
 class Capability(StrEnum):
-    """One thing that an agent enforces on its node, by the kernel."""
+    """A restriction that an agent enforces on its node, by means of the kernel."""
 
-    #: Each tenant runs as a user of its own, which is not the agent's.
+    #: Each tenant runs as a separate user, which is not the agent's.
     USERS = "users"
     PID_NAMESPACE = "pid-namespace"
     MOUNT_NAMESPACE = "mount-namespace"
@@ -29,13 +29,13 @@ Capabilities = tuple[Capability, ...]
 
 
 class Isolation(StrEnum):
-    """How far from the work of other tenants a template runs: as far as its node can, or as its people require."""
+    """How a template is isolated from other tenants: as far as its node can, or strictly."""
 
     STANDARD = "standard"
     STRICT = "strict"
 
 
-#: What strict isolation takes: own users, own processes and mounts in sight, and limits that the kernel keeps.
+#: Requirements of strict isolation: separate users, separate processes and mounts, and limits enforced by the kernel.
 STRICT: Capabilities = (
     Capability.CPU_LIMIT, Capability.MEMORY_LIMIT, Capability.MOUNT_NAMESPACE, Capability.PID_NAMESPACE,
     Capability.PIDS_LIMIT, Capability.USERS,
@@ -43,33 +43,33 @@ STRICT: Capabilities = (
 
 
 def missing_capabilities(isolation: Isolation, capabilities: Collection[Capability]) -> Capabilities:
-    """What an isolation takes that is not among the capabilities, sorted; nothing: all of it is."""
+    """Return the capabilities that an isolation requires and that are missing, sorted."""
     if isolation is Isolation.STANDARD:
         return ()
     return tuple(one for one in STRICT if one not in capabilities)
 
 
 class TenantHost(Protocol):
-    """A node as it keeps tenants apart: as the ledger has it, or as its agent registers it."""
+    """A node's isolation between tenants, as the ledger stores it or its agent registers it."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What is enforced there."""
+        """What the node enforces."""
 
     @property
     def tenant(self) -> str:
-        """Whose work alone its agent takes; empty: anybody's."""
+        """The only tenant whose work the agent accepts; empty: any tenant's."""
 
     @property
     def shares_user(self) -> bool:
-        """Whether tenants may share a user where they have none of their own."""
+        """Whether tenants without a user of their own may share one."""
 
 
 def takes_one_tenant(node: TenantHost) -> bool:
-    """Whether all that is there at a time is of one tenant: it all runs as one user, and nobody said to share."""
+    """Whether the node accepts one tenant at a time: all replicas run as one user, and sharing is not allowed."""
     return not node.shares_user and Capability.USERS not in node.capabilities
 
 
 def shares_a_user(node: TenantHost) -> bool:
-    """Whether several tenants run as one user there, or may."""
+    """Whether several tenants run as one user on the node, or may."""
     return node.shares_user and not node.tenant and Capability.USERS not in node.capabilities

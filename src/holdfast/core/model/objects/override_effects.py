@@ -1,7 +1,7 @@
-"""What an override does: one type for each kind, with the parameters that this kind has.
+"""Effects of overrides: one type per action, with the action's parameters.
 
-In the log an override is an action with a target and facts, all text. Here, and nowhere else, that text gets its
-meaning: gates and controllers match on an effect and never read `target` or `facts` themselves.
+In the log an override is an action with a target and facts, all text. Only this module interprets that text: gates and
+controllers match on an effect and never read `target` or `facts` themselves.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ _DIGITS_MAX = 13
 
 
 class PauseScheduling(Row, frozen=True):
-    """Nothing of this tenant is placed, bound or held room for; empty: nothing of anybody."""
+    """No slot of this tenant is placed or bound, and no hold is made; empty: of any tenant."""
 
     tenant: str
 
 
 class PauseAutoscaler(Row, frozen=True):
-    """No controller changes how many replicas are wanted."""
+    """No controller changes the number of replicas."""
 
 
 class PauseRepair(Row, frozen=True):
-    """Repair gives up nothing and stops nothing."""
+    """Repair releases nothing and stops nothing."""
 
 
 class AvoidZone(Row, frozen=True):
-    """No node of this zone takes new work."""
+    """No node of this zone accepts new replicas."""
 
     zone: str
 
 
 class EmergencyQuota(Row, frozen=True):
-    """The tenant may spend so much beyond its quota."""
+    """The tenant may be charged this amount beyond its quota."""
 
     tenant: str
     amount: Resources
 
 
 class DeclaredLost(Row, frozen=True):
-    """The region does not count as healthy, whatever is heard of it; empty: no region does."""
+    """The region does not count as healthy, whatever it reports; empty: no region does."""
 
     region: str
 
@@ -54,7 +54,7 @@ OverrideEffect = PauseScheduling | PauseAutoscaler | PauseRepair | AvoidZone | E
 
 
 def effect_of(action: OverrideAction, target: str, facts: Labels) -> OverrideEffect:
-    """The meaning of an action with this target and these facts. What cannot be read means as little as possible."""
+    """Return the effect of an action. Parameters that cannot be read have the least possible effect."""
     match action:
         case OverrideAction.PAUSE_SCHEDULING:
             return PauseScheduling(target)
@@ -75,26 +75,26 @@ def effect_of(action: OverrideAction, target: str, facts: Labels) -> OverrideEff
 
 
 def is_permissive(action: OverrideAction) -> bool:
-    """Whether it allows what is otherwise refused. All others take something away (RULES 19)."""
+    """Whether the action allows what is otherwise refused. All others restrict (RULES 19)."""
     return action is OverrideAction.EMERGENCY_QUOTA
 
 
 def effect_problem(action: OverrideAction, region: str, target: str, facts: Labels) -> str:
-    """What in these parameters this kind of override does not know, or lacks; empty when it can be opened so."""
+    """Return the first unknown, missing or invalid parameter of an action, as a sentence; empty if there is none."""
     effect = effect_of(action, target, facts)
     known = ("tenant", *_AMOUNTS) if isinstance(effect, EmergencyQuota) else ()
     unknown = sorted({name for name, _ in facts if name not in known})
     if unknown:
-        return f"{action} knows no fact {unknown[0]!r}"
+        return f"{action} has no fact {unknown[0]!r}"
     if len({name for name, _ in facts}) < len(facts):
-        return "a fact is named once"
+        return "each fact is named at most once"
     match effect:
         case PauseAutoscaler() | PauseRepair() if target:
-            return f"{action} has no target: it holds for all of its region"
+            return f"{action} has no target: it concerns all of its region"
         case AvoidZone(zone="") | DeclaredLost(region=""):
-            return f"{action} names its target"
+            return f"{action} needs a target"
         case DeclaredLost() if region not in ("", target):
-            return f"{action} names one region, not {region} and {target}"
+            return f"{action} concerns one region, not {region} and {target}"
         case EmergencyQuota():
             return _misread_emergency(effect, target, facts)
     return ""
@@ -106,11 +106,11 @@ def _misread_emergency(effect: EmergencyQuota, target: str, facts: Labels) -> st
     unread = [name for name, text in facts if name in _AMOUNTS and str(_whole(text)) != text]
     if unread:
         return f"the fact {unread[0]} is a whole number of at most {AMOUNT_MAX}"
-    return "" if effect.amount != ZERO else f"an emergency quota says how much, in {', '.join(_AMOUNTS)}"
+    return "" if effect.amount != ZERO else f"an emergency quota needs an amount of {', '.join(_AMOUNTS)}"
 
 
 def _whole(text: str) -> int:
-    """A fact that is no whole number adds nothing: an unreadable emergency is no free pass."""
+    """Return the number, or 0 for an unreadable fact: an unreadable emergency adds no quota."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
         return 0
     return min(int(text), AMOUNT_MAX)

@@ -1,4 +1,4 @@
-"""How people steer: scheduler policies and overrides."""
+"""Scheduler policies and overrides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.core.model.values.structs import Document, Duration, Instant, Revi
 
 
 class PolicyStage(StrEnum):
-    """A policy revision is a draft, tried in a few places, in force, or taken back for good."""
+    """A policy revision is a draft, tried in a few places, in force, or rolled back for good."""
 
     DRAFT = "draft"
     CANARY = "canary"
@@ -18,21 +18,21 @@ class PolicyStage(StrEnum):
 
 
 class PlacementStrategy(StrEnum):
-    """Whether nodes are filled one by one, or work is spread over all of them."""
+    """Fill nodes one by one, or spread replicas over all nodes."""
 
     PACK = "pack"
     SPREAD = "spread"
 
 
-#: The scores that come with Holdfast, in the order of their names. Those of plugins have a slash in theirs.
+#: The built-in scores, sorted by name. Names of plugin scores have a slash.
 SCORES = ("balance", "cost", "emptiness", "evenness", "load", "near", "packing", "warm")
 
 
 class PolicyDocument(Document, frozen=True):
-    """What a scheduler weighs. Filters cannot be switched off: they are hard gates.
+    """Weights of the scores. Filters cannot be switched off: they are hard gates.
 
-    `scores` are weights by the name of the score; what is not named counts as the strategy has it. `freshness` is by
-    priority class (empty: every other) the greatest age of a view that may propose.
+    The `scores` are weights by name; a score that is not listed has the weight of the strategy. `freshness` is the
+    greatest age of a view that may propose, by priority class (empty: every other class).
     """
 
     strategy: PlacementStrategy = PlacementStrategy.PACK
@@ -41,9 +41,9 @@ class PolicyDocument(Document, frozen=True):
 
 
 class SchedulerPolicy(Document, frozen=True):
-    """One immutable revision of a policy; `revision` 0 is built in and is what is valid where nothing else is.
+    """One immutable revision of a policy. Revision 0 is built in and applies where no other is valid.
 
-    Its `name` says of which policy it is a revision.
+    All revisions of a policy have its `name`.
     """
 
     revision: Revision
@@ -57,7 +57,7 @@ class SchedulerPolicy(Document, frozen=True):
 BUILT_IN_POLICY = SchedulerPolicy(
     revision=0, name="built-in", document=PolicyDocument(), stage=PolicyStage.ACTIVE, author="ledger", at=0
 )
-#: The scope of a policy that holds wherever a tenant has none of its own.
+#: The scope of a policy that applies to every tenant without one of its own.
 EVERYWHERE = ""
 
 
@@ -70,7 +70,7 @@ class Validity(Row, frozen=True):
 
 
 class OverrideAction(StrEnum):
-    """What an override does. Restrictive ones end late in doubt, permissive ones early (RULES 19)."""
+    """The effect of an override. In doubt, restrictive ones end late and permissive ones early (RULES 19)."""
 
     PAUSE_SCHEDULING = "pause-scheduling"
     PAUSE_AUTOSCALER = "pause-autoscaler"
@@ -80,16 +80,16 @@ class OverrideAction(StrEnum):
     DECLARE_LOST = "declare-lost"
 
 
-#: Actions whose target is a tenant; the others aim at zones, regions or everything.
+#: Actions whose target is a tenant; the others concern zones, regions or everything.
 OF_TENANTS = (OverrideAction.PAUSE_SCHEDULING, OverrideAction.EMERGENCY_QUOTA)
 
 
-#: Actions that the platform alone can keep: a region has no quota to give, and does not say of itself that it is lost.
+#: Actions that only the platform can enforce: a region has no quota to give and does not declare itself lost.
 OF_THE_PLATFORM = (OverrideAction.EMERGENCY_QUOTA, OverrideAction.DECLARE_LOST)
 
 
 class Override(Document, frozen=True):
-    """A human decision with scope, reason, owner and an absolute end. Its end only returns authority."""
+    """An operator's decision with scope, reason, owner and an absolute end. Its end only returns authority."""
 
     uid: Revision
     action: OverrideAction
@@ -103,5 +103,5 @@ class Override(Document, frozen=True):
 
 
 def validity_key(region: str, scope: str) -> str:
-    """The key of the one policy validity of a scope in a region."""
+    """Return the key of the one policy validity of a scope in a region."""
     return f"{region}|{scope}"

@@ -1,9 +1,9 @@
-"""A token as its owner holds it, and the hash of it that is stored.
+"""Principals and tokens: a token's text, which its owner holds, and the hash that is stored.
 
-    hf_NAME_SECRET        NAME has no underscore, so the text reads back in one way only
+    hf_NAME_SECRET        NAME has no underscore, so the text can be parsed in one way only
 
-The name says which hash to compare with; the secret is drawn by whoever makes the token, with 256 bits of chance, so a
-plain hash of it needs neither salt nor time. This module is pure: it draws nothing.
+The name selects the hash to compare with. The creator of a token draws its secret with 256 bits of randomness, so a
+plain hash needs neither salt nor stretching. This module is pure: it draws nothing.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _HASH = re.compile(rf"[0-9a-f]{{{HASH_CHARACTERS}}}")
 
 
 def format_token(name: str, secret: str) -> str:
-    """What a token's owner sends."""
+    """Return the text that a token's owner sends."""
     text = f"{TOKEN_PREFIX}_{name}_{secret}"
-    assert parse_token(text) == (name, secret), f"no token can be named {name!r}, or its secret is none"
+    assert parse_token(text) == (name, secret), f"{name!r} is no valid token name, or the secret is invalid"
     return text
 
 
 def parse_token(text: str) -> tuple[str, str] | None:
-    """The name and the secret in what was sent; None when it is no token."""
+    """Return the name and the secret of a token's text; None if the text is no token."""
     if len(text) > _SPOKEN_MAX:
         return None
     found = _SPOKEN.fullmatch(text)
@@ -49,32 +49,32 @@ def parse_token(text: str) -> tuple[str, str] | None:
 
 
 def redact_secrets(text: str) -> str:
-    """The text without the secrets of tokens in it, and without the user and the password of a URL."""
+    """Return the text without secrets of tokens, and without user and password of a URL."""
     return _USER.sub("//(secret)@", _SECRET.sub(r"\1(secret)", text))
 
 
 def is_token_name(text: str) -> bool:
-    """Whether a token can be called so."""
+    """Whether the text is a valid token name."""
     return re.fullmatch(_NAME, text) is not None
 
 
 def hash_secret(secret: str) -> str:
-    """What is stored of a secret."""
+    """Return the stored hash of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def is_hash(text: str) -> bool:
-    """Whether this can be the hash of a secret."""
+    """Whether the text can be the hash of a secret."""
     return _HASH.fullmatch(text) is not None
 
 
 def verify_secret(secret: str, hash: str) -> bool:
-    """Whether this is the secret that was hashed; how long that takes does not tell how much of it is right."""
+    """Whether this secret has this hash. The time taken does not reveal how much of the secret is right."""
     return hmac.compare_digest(hash_secret(secret).encode(), hash.encode())
 
 
 class Permission(StrEnum):
-    """What a person or a token may do."""
+    """What a principal may do."""
 
     READ = "read"
     WRITE = "write"
@@ -87,7 +87,7 @@ class Permission(StrEnum):
 
 
 class Scope(Document, frozen=True):
-    """Where a right holds; an empty field means everywhere."""
+    """Where permissions apply; an empty field means everywhere."""
 
     tenant: str = ""
     region: str = ""
@@ -95,9 +95,10 @@ class Scope(Document, frozen=True):
 
 
 class PrincipalSpec(Document, frozen=True):
-    """Rights of one actor. The name says its kind: `person/`, `tenant/`, `scheduler/`, `agent/` or `region/`.
+    """Permissions of one actor. Its name begins with its kind: `person/`, `tenant/`, `scheduler/`, `agent/` or
+    `region/`.
 
-    An agent and a scheduler work in one region, which its scope names.
+    An agent and a scheduler work in one region, which the scope names.
     """
 
     rights: tuple[Permission, ...] = ()
@@ -106,7 +107,7 @@ class PrincipalSpec(Document, frozen=True):
 
 
 class Principal(Document, frozen=True, tag="Principal"):
-    """Copied to every region, which judges by its own copy while it is cut off."""
+    """A named sender. It is copied to every region, which uses its own copy while it is cut off."""
 
     meta: Meta
     spec: PrincipalSpec
@@ -114,10 +115,9 @@ class Principal(Document, frozen=True, tag="Principal"):
 
 
 class TokenSpec(Document, frozen=True):
-    """A secret's hash, never the secret (see `secrets`); whom it speaks for, and until when.
+    """The hash of a token's secret, the principal that it authenticates, and its end. The secret is never stored.
 
-    `any` says that it is meant for more than one machine in one region: for whichever agent or scheduler a request
-    names, or in every region.
+    With `any` a token is valid for several machines: for each agent or scheduler of one region, or in every region.
     """
 
     ADDED: ClassVar[dict[str, int]] = {"any": 2}
@@ -130,7 +130,7 @@ class TokenSpec(Document, frozen=True):
 
 
 class Token(Document, frozen=True, tag="Token"):
-    """Revoked by a new generation, forgotten only after its expiry."""
+    """A bearer token. It is revoked by a new generation and deleted only after its expiry."""
 
     meta: Meta
     spec: TokenSpec

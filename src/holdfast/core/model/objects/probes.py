@@ -1,12 +1,12 @@
-"""How a process is run and watched over: what runs it, when it is started again, and the probes that ask it.
+"""Probes, which check a replica's process: startup, readiness and liveness.
 
     starting ──startup passes──▶ running ──readiness passes──▶ ready ──▶ serving
        │                           ▲                            │          │
        │                           └──────readiness fails───────┴──────────┘
        └─startup fails─▶ failed ◀─liveness fails, from any of the others
 
-Without a startup probe a process runs as soon as it was started; without a readiness probe it is ready as soon as it
-runs. What is not asked for is never asked.
+Without a startup probe a process is running once it has started; without a readiness probe it is ready once it is
+running. A probe that the template does not declare is never made.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from holdfast.core.model.values.structs import Document, Duration
 
 
 class HttpProbe(Document, frozen=True):
-    """A GET of a path; an answer from 200 to 399 passes. `port` is the place of one of its ports among them, from 0."""
+    """A GET request to a path; status 200 to 399 passes. `port` is the index of one of the replica's ports, from 0."""
 
     path: str
     port: int = 0
 
 
 class TcpProbe(Document, frozen=True):
-    """A connection to one of its ports; one that is taken passes. `port` is its place among them, from 0."""
+    """A connection to one of the replica's ports; an accepted one passes. `port` is the port's index, from 0."""
 
     port: int = 0
 
 
 class ExecProbe(Document, frozen=True):
-    """A command, run as the process is, beside it; one that ends with 0 passes."""
+    """A command, run next to the process and in the same way; exit code 0 passes."""
 
     command: tuple[str, ...]
 
 
 class Probe(Document, frozen=True):
-    """A question that is asked again and again, in one of three ways.
+    """A repeated check in one of three ways: HTTP, TCP or a command.
 
-    First `delay` after the process was started, at short intervals until it passes or one `period` is over; then every
-    `period`. What was not answered within `timeout` has failed;
-    so many `failures` in a row, and the probe has. One answer, and it passes.
+    The first check comes `delay` after the process was started. Checks then repeat at short intervals until one passes
+    or one `period` has passed; after that, every `period`. A check without an answer within `timeout` has failed. The
+    probe fails after `failures` failed checks in a row and passes with one answer.
     """
 
     http: HttpProbe | None = None

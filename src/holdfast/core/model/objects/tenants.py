@@ -1,4 +1,4 @@
-"""Tenants, their quota, priority classes, and who may do what."""
+"""Tenants, quotas, priority classes and recovery budgets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from holdfast.core.model.values.structs import Document, Percent
 
 
 class TenantSpec(Document, frozen=True):
-    """A customer of the platform. Its priority classes are the only ones its workloads may name.
+    """Limits of a tenant. Its workloads may name only its priority classes.
 
-    `pending_max` is how many replicas may be wanted and not bound, over all its workloads. `submits_per_minute` is
-    judged by the API in the leader's memory, and not by the ledger.
+    The field `pending_max` limits the replicas that are wanted and not bound, over all its workloads.
+    `submits_per_minute` is enforced by the API in the leader's memory, not by the ledger.
     """
 
     priority_classes: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class TenantSpec(Document, frozen=True):
 
 
 class Tenant(Document, frozen=True, tag="Tenant"):
-    """Written by an operator; removal is refused while anything refers to it."""
+    """A customer of the platform. An operator writes it; deletion is refused while other objects refer to it."""
 
     meta: Meta
     spec: TenantSpec
@@ -30,9 +30,9 @@ class Tenant(Document, frozen=True, tag="Tenant"):
 
 
 class QuotaSpec(Document, frozen=True):
-    """What a tenant may be charged over all regions, and what of it no other tenant may crowd out.
+    """What a tenant may be charged over all regions, and the part that other tenants must leave free.
 
-    `reclaimable` is what its reclaimable work may have beside that, in percent of what each region has.
+    The field `reclaimable` is the additional share for its reclaimable work, in percent of each region's capacity.
     """
 
     hard: Resources
@@ -41,7 +41,9 @@ class QuotaSpec(Document, frozen=True):
 
 
 class Quota(Document, frozen=True, tag="Quota"):
-    """Named as its tenant. `effective = max(hard, sum charged)`: lowering a quota waits for what is lent out."""
+    """A tenant's quota, with the tenant's name. A quota lowered below what is granted takes effect as grants are
+    returned: until then `effective = max(hard, sum charged)`.
+    """
 
     meta: Meta
     spec: QuotaSpec
@@ -49,7 +51,7 @@ class Quota(Document, frozen=True, tag="Quota"):
 
 
 class PriorityClassSpec(Document, frozen=True):
-    """A static priority. Preemption compares it, strictly; reclaimable work may borrow held room and lose it again."""
+    """A static priority, compared strictly by preemption. Reclaimable work may use held capacity until it is needed."""
 
     priority: int
     reclaimable: bool = False
@@ -57,7 +59,7 @@ class PriorityClassSpec(Document, frozen=True):
 
 
 class PriorityClass(Document, frozen=True, tag="PriorityClass"):
-    """Written by an operator; removal is refused while a workload names it."""
+    """A priority for workloads. An operator writes it; deletion is refused while a workload names it."""
 
     meta: Meta
     spec: PriorityClassSpec
@@ -65,7 +67,7 @@ class PriorityClass(Document, frozen=True, tag="PriorityClass"):
 
 
 class RecoveryBudgetSpec(Document, frozen=True):
-    """Room held for failover in each named region, and who may use it."""
+    """Capacity held for failover in each named region, and the tenants that may use it."""
 
     regions: tuple[str, ...]
     each: Resources
@@ -73,7 +75,7 @@ class RecoveryBudgetSpec(Document, frozen=True):
 
 
 class RecoveryBudget(Document, frozen=True, tag="RecoveryBudget"):
-    """Written by an operator; removal is refused while it is lent out."""
+    """Capacity held for failover. An operator writes it; deletion is refused while it is granted."""
 
     meta: Meta
     spec: RecoveryBudgetSpec

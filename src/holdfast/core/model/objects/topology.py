@@ -9,12 +9,12 @@ from holdfast.core.model.values.conditions import Condition, Status
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.structs import Document, Duration, Instant, Revision, Row
 
-#: Of what lies ready on a node: how many names, and how long each may be.
+#: Limits for the artifacts that a node reports as cached: their number, and the length of a name.
 PRESENT_MAX, PRESENT_NAME_MAX = 128, 200
 
 
 class RegionHealth(StrEnum):
-    """Three different words, not three degrees of one (RULES 8), and the ordinary state."""
+    """The state of a region. Suspect, lost and retired are different states, not degrees of one (RULES 8)."""
 
     HEALTHY = "healthy"
     SUSPECT = "suspect"
@@ -23,9 +23,9 @@ class RegionHealth(StrEnum):
 
 
 class RegionSpec(Document, frozen=True):
-    """Where a region is: for residency and latency rules, and, by its `address`, for whoever sends something there.
+    """The location of a region, for residency and latency rules, and its `address`, for requests to it.
 
-    The address is a URL, `https://HOST:PORT`. Empty: the platform sends nothing there.
+    The address is a URL, `https://HOST:PORT`. Empty: the platform sends no requests there.
     """
 
     ADDED: ClassVar[dict[str, int]] = {"address": 2}
@@ -36,15 +36,14 @@ class RegionSpec(Document, frozen=True):
 
 
 class RegionStatus(Document, frozen=True):
-    """What the platform knows of a region, from the region's own log.
+    """What the platform has recorded about a region, from the region's own log.
 
-    `session` is the session that has joined with that log: only in it may the region speak for what it holds. `address`
-    is where it then said that its servers are reached; empty: it did not say. It is shown, and nothing is ever sent
-    there: that is for the spec's to say. `digest` is how that of the batch at
-    `position` begins: a log that has another one there is not the one that was acknowledged. `unreleased`, of a retired
-    one: how many assignments, rights and grants it still counts as having, until its retirement has come to them.
-    `session_lease`, `grace` and `fence_time` are those that the region fences by, as it said when it joined; a fence
-    time of 0: it did not say.
+    The `session` is the one that joined with that log: only in it may the region report its state. `address` is where
+    the region reported that its servers are reached; empty: not reported. It is only shown; requests go to the spec's
+    address. `digest` is the start of the digest of the batch at `position`: a log with another digest there is not the
+    one that was acknowledged. `unreleased` is, for a retired region, the number of assignments, rights and grants that
+    it still counts as having. `session_lease`, `grace` and `fence_time` are the values that the region fences by, as
+    reported when it joined; a fence time of 0: not reported.
     """
 
     ADDED: ClassVar[dict[str, int]] = {"unreleased": 2, "session_lease": 2, "grace": 2, "fence_time": 2}
@@ -67,7 +66,7 @@ class RegionStatus(Document, frozen=True):
 
 
 class Region(Document, frozen=True, tag="Region"):
-    """Written by an operator; its health by the link and, for the heavier words, by an operator."""
+    """A region. An operator writes it; the link sets its health, and an operator declares it lost or retired."""
 
     meta: Meta
     spec: RegionSpec
@@ -75,7 +74,7 @@ class Region(Document, frozen=True, tag="Region"):
 
 
 class NodePoolSpec(Document, frozen=True):
-    """Nodes of one kind in one region, and how many an autoscaler may keep."""
+    """Nodes of one kind in one region, and the range that an autoscaler may choose from."""
 
     region: str
     minimum: int = 0
@@ -84,7 +83,7 @@ class NodePoolSpec(Document, frozen=True):
 
 
 class NodePool(Document, frozen=True, tag="NodePool"):
-    """Written by an operator, its status by the autoscaler."""
+    """A pool of nodes. An operator writes it, the autoscaler its status."""
 
     meta: Meta
     spec: NodePoolSpec
@@ -92,14 +91,14 @@ class NodePool(Document, frozen=True, tag="NodePool"):
 
 
 class TaintEffect(StrEnum):
-    """What a taint does: refuse what comes new, or also end what is there."""
+    """What a taint does: refuse new replicas, or also end those on the node."""
 
     REFUSE = "refuse"
     EVICT = "evict"
 
 
 class Taint(Row, frozen=True):
-    """A mark that keeps work away unless it tolerates the mark."""
+    """A mark on a node that excludes replicas without a matching toleration."""
 
     key: str
     value: str = ""
@@ -107,7 +106,7 @@ class Taint(Row, frozen=True):
 
 
 class Toleration(Row, frozen=True):
-    """Which taints a template accepts; an empty value accepts every value of the key."""
+    """A taint that a template accepts; an empty value accepts every value of the key."""
 
     key: str
     value: str = ""

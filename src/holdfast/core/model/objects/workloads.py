@@ -1,8 +1,8 @@
-"""Workloads: what a tenant wants, and the template of what runs.
+"""Workloads: what a tenant wants to run, and the template of its replicas.
 
-A *generation* counts every change of the spec. A *template* changes only when what runs changes: it is named by the
-digest of its content, stored once, and shipped before the first assignment that names it. Scaling makes no placement
-stale.
+A *generation* counts every change of the spec. A *template* changes only when the way a replica runs changes. It is
+named by the digest of its content, stored once, and shipped before the first assignment that names it. So scaling makes
+no placement stale.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from holdfast.core.model.values.structs import Document, Duration, Instant
 
 
 class Spread(Document, frozen=True):
-    """At most `max_skew` more replicas in one domain of `key` (zone or pool) than in the emptiest whose nodes are for
-    such replicas."""
+    """At most `max_skew` more replicas in one domain of `key` (zone or pool) than in the emptiest one. Only domains
+    with nodes for such replicas count.
+    """
 
     key: str = "zone"
     max_skew: int = 1
@@ -31,7 +32,7 @@ class Spread(Document, frozen=True):
 class Apart(Document, frozen=True):
     """At most `most` members of the tenant's named group in one domain of `key` (node, zone or pool).
 
-    Membership binds both sides: whoever names the group is counted and is kept apart.
+    Every template that names the group is a member: it is counted and kept apart.
     """
 
     group: str
@@ -40,10 +41,10 @@ class Apart(Document, frozen=True):
 
 
 class Near(Document, frozen=True):
-    """In a domain of `key` (node, zone or pool) in which members of the tenant's named group stand.
+    """Placement in a domain of `key` (node, zone or pool) that has members of the tenant's named group.
 
-    Whoever names the group, here or in `apart`, is a member. Where it is `required` nothing is placed elsewhere, once
-    there is a member in the region: the first may go anywhere. Otherwise such domains are only better.
+    Every template that names the group, here or in `apart`, is a member. With `required`, replicas are placed only in
+    such domains once the region has a member: the first may go anywhere. Otherwise such domains are only preferred.
     """
 
     group: str
@@ -52,10 +53,10 @@ class Near(Document, frozen=True):
 
 
 class RestartPolicy(StrEnum):
-    """What its agent starts again, where it stands and up to restartsMax times: all that ended, what failed, nothing.
+    """What the agent restarts on the same node, up to restartsMax times: every ended run, failed runs, or none.
 
-    Batch work that ended well is done and is never started again. What is not started again is given up: it waits to
-    be placed anew.
+    A batch run that succeeded is finished and never restarted. A run that is not restarted is released, and its replica
+    is placed again.
     """
 
     ALWAYS = "always"
@@ -64,22 +65,21 @@ class RestartPolicy(StrEnum):
 
 
 class DriverKind(StrEnum):
-    """What runs it: a process of the node, or one that is only played, for simulation and scale."""
+    """How a replica runs: as a process of the node, or simulated, for simulation and scale tests."""
 
     PROCESS = "process"
     SIMULATED = "simulated"
 
 
 class Template(Document, frozen=True):
-    """What runs, how it is watched over, and what a node must offer to run it.
+    """How one replica runs, how it is probed, and what a node must offer to run it.
 
-    `secrets` are variables whose values lie on the node, in a file among its tenant's (`file:PATH`) or in its agent's
-    environment (`env:NAME`): what is written here says where. `folder` and `pids` are the node's own where none is
-    named, and `user` is the tenant's own. `need.disk` bounds the node's own folder.
-    `grace` is how long it may take to stop, 0: as long as its region says; exclusive work never takes longer, for its
-    fence is counted by that. `uses` names what it wants to find on a node: where that lies ready, it starts sooner.
-    `restarted` is when its people last asked for a restart: another template, so a rollout. `isolation` is how far from
-    the work of other tenants it runs: strictly, only on nodes whose agents enforce all that this takes.
+    The `secrets` are variables whose values are on the node, in a file of its tenant (`file:PATH`) or in the agent's
+    environment (`env:NAME`): the template has only the source. Defaults of `folder` and `pids` are the node's; of
+    `user`, the tenant's. `need.disk` bounds the node's own folder. `grace` is how long a stop may take, 0: as the
+    region is configured; exclusive work has at most the region's grace, which its fence counts. `uses` names artifacts
+    that make a start faster on nodes where they are cached. `restarted` is the time of the last requested restart: a
+    new template, so a rollout. With strict `isolation` it runs only on nodes whose agents enforce all of it.
     """
 
     command: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class Template(Document, frozen=True):
 
 
 class FailoverMode(StrEnum):
-    """How an identity may move when its region is gone (RULES 6)."""
+    """How an identity may move when its region is lost (RULES 6)."""
 
     ADDITIVE = "additive"
     ACKNOWLEDGED = "acknowledged"
@@ -128,16 +128,16 @@ class OnDisconnect(StrEnum):
 
 
 class OnDeadline(StrEnum):
-    """What becomes of batch work that is not done by its deadline: it is given up, or goes on behind the others."""
+    """What happens to batch work that has not finished by its deadline: it fails, or continues with lower urgency."""
 
     FAIL = "fail"
     BEST_EFFORT = "best-effort"
 
 
 class Latency(Document, frozen=True):
-    """How far from its clients a workload may be.
+    """How far from its clients a workload may run.
 
-    A region over the limit, or that does not say, is excluded; one that meets the target comes first. 0: not asked.
+    A region above the limit, or without a value, is excluded; one that meets the target is preferred. 0: no rule.
     """
 
     client: str
@@ -146,9 +146,9 @@ class Latency(Document, frozen=True):
 
 
 class Placement(Document, frozen=True):
-    """Where replicas may be: named regions, jurisdictions (residency), distance to clients; and how they are split.
+    """Where replicas may run: named regions, jurisdictions (residency), distance to clients; and how they are split.
 
-    Evenly; by weights; or all in the `primary` region, while it is well, and the others stand by.
+    They are split evenly; by weights; or all in the `primary` region while it is healthy, with the others on standby.
     """
 
     regions: tuple[str, ...] = ()
@@ -159,16 +159,16 @@ class Placement(Document, frozen=True):
 
 
 class Recovery(Document, frozen=True):
-    """What must come back elsewhere when a region is lost, and which budget pays."""
+    """What must be restored elsewhere when a region is lost, and the recovery budget that is charged."""
 
     budget: str = ""
     min_serving: int = 4
 
 
 class WorkloadSpec(Document, frozen=True):
-    """Desired state of one workload. The deadline of batch work counts from when the workload was created.
+    """Desired state of one workload. The deadline of batch work counts from the workload's creation.
 
-    Where people do not say, exclusive work fails over once that is acknowledged, and leased work stops on disconnect.
+    By default, exclusive work has acknowledged failover, and leased work stops on disconnect.
     """
 
     template: Template
@@ -186,8 +186,9 @@ class WorkloadSpec(Document, frozen=True):
 
 
 class WorkloadStatus(Document, frozen=True):
-    """Progress as regions report it, summed per region: bound, ready, serving; of batch work how many have succeeded,
-    and how many have failed for good."""
+    """Progress as regions report it, summed: bound, ready, serving; for batch work, how many have succeeded, and how
+    many have failed for good.
+    """
 
     observed_generation: int = 0
     bound: int = 0
@@ -199,7 +200,7 @@ class WorkloadStatus(Document, frozen=True):
 
 
 class Workload(Document, frozen=True, tag="Workload"):
-    """Written by its tenant; removed when every region has released it."""
+    """What a tenant wants to run. Its tenant writes it; it is deleted once every region has released it."""
 
     meta: Meta
     spec: WorkloadSpec
@@ -207,9 +208,9 @@ class Workload(Document, frozen=True, tag="Workload"):
 
 
 def with_implied(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said of a spec, and what follows for its kind of workload where nothing was said.
+    """Return the stated fields of a spec, with the defaults that its kind of workload implies.
 
-    Whoever reads what people write asks this: in the spec itself nobody can tell a word from a default.
+    Parsers of documents call this, since a spec itself does not show whether a field was stated or is a default.
     """
     spec = dict(said)
     if spec.get("exclusive"):
@@ -230,10 +231,10 @@ def accepts(template: Template, key: str, value: str) -> bool:
 
 
 def restarts_allowed(template: Template) -> int:
-    """How often its agent may start it again where it stands."""
+    """Return how often the agent may restart a replica on the same node."""
     return 0 if template.restart is RestartPolicy.NEVER else template.restarts_max
 
 
 def name_key(tenant: str, name: str) -> str:
-    """The key of a workload's name. Tenants have no slash in their names, so it reads back in one way only."""
+    """Return the key of a workload's name. Tenant names have no slash, so the key is unambiguous."""
     return f"{tenant}/{name}"

@@ -1,10 +1,10 @@
-"""Rows that the ledgers keep and the regions report. People write none of them directly.
+"""Rows that the ledgers store and the regions report. Operators and tenants write none of them directly.
 
 No state and no commands.
 
 - `assignments`     `Assignment`, its purpose and stage, template shares, `HeldRight`
 - `grants`          `Grant`, offers, the accepted grant of a region, demand, account usage, account keys
-- `nodes`           `Node`, devices, health, load reports, the tenants a node is kept for
+- `nodes`           `Node`, devices, health, load reports, the tenants that a node is reserved for
 - `domains`         topology keys, domains, and the scopes under which a slot is counted
 - `lifecycle`       the edge table of a slot, and stop causes
 - `slots`           `Slot`, scheduling requests, pending reasons, finished ordinals, standalone reservations

@@ -1,4 +1,4 @@
-"""What the platform gives to a region: assignments, grants, budgets and the right to an identity."""
+"""Assignments of workloads to regions, and rights to exclusive identities."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from holdfast.core.model.values.structs import Instant, Revision, Row
 
 
 class AssignmentPurpose(StrEnum):
-    """Why replicas are in a region: to serve, or to stand in for a lost one."""
+    """Why replicas are in a region: to serve, or to replace those of a lost region."""
 
     SERVING = "serving"
     RECOVERY = "recovery"
 
 
 class AssignmentStage(StrEnum):
-    """A standby holds room only; an active assignment runs; an ended one is being released."""
+    """A standby only holds capacity; an active assignment runs; an ended one is being released."""
 
     STANDBY = "standby"
     ACTIVE = "active"
@@ -32,22 +32,21 @@ RECOVERY = AssignmentPurpose.RECOVERY
 
 
 class Share(Row, frozen=True):
-    """How many replicas of one template."""
+    """The number of replicas of one template."""
 
     template: str
     count: int
 
 
 class Assignment(Row, frozen=True):
-    """A workload in one region for one purpose. Everything the region must know of the workload is in it.
+    """A workload in one region for one purpose, with everything that the region needs to run it.
 
-    `ordinals` are the identities of an exclusive workload that this region holds the right to and is to run;
-    `returning` those whose right it still holds and is to give back. `right_until` is the end of the right where it is
-    leased, 0 where it is not; in a region's copy by the region's time, told in the term `right_term` of its log.
-    `disruption` is the region's share of the disruption budget. `accounts` are the accounts that pay, in the order in
-    which they are asked. `deadline` is until when its work is to be done, 0: it has none; in a region's copy by the
-    region's time. `fails_late`: what is not done by then is given up, and not placed any more. `stops_cut`: a replica
-    whose node is cut off ends there.
+    The region holds the right to the identities in `ordinals`, which it is to run, and to those in `returning`, which
+    it is to release. `right_until` is the end of a leased right, 0 without a lease; in a region's copy it is in the
+    region's time, recorded in the term `right_term` of its log. `disruption` is the region's share of the disruption
+    budget. `accounts` are charged in this order of preference. `deadline` is when the work should have finished, 0:
+    none; in a region's copy it is in the region's time. With `fails_late`, unfinished work fails at the deadline and is
+    not placed any more. With `stops_cut`, a replica stops when its node is cut off.
     """
 
     LOWERED: ClassVar[dict[str, Callable[[Any], Any]]] = {"ordinals": expanded, "returning": expanded}
@@ -84,9 +83,10 @@ class Assignment(Row, frozen=True):
 
 
 class HeldRight(Row, frozen=True):
-    """Which region holds the live right to one exclusive identity, and since which revision.
+    """The region that holds the live right to one exclusive identity, and the revision since which it does.
 
-    `told` is the latest end of a lease that the region was ever told: it may act on it, whatever was said later.
+    The field `latest_lease_end` is the latest lease end ever sent to the region, which may rely on it whatever was sent
+    later.
     """
 
     workload: Revision

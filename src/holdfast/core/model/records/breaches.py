@@ -1,4 +1,4 @@
-"""Something that waits to be ended or put right. It is told from state when somebody asks, and stored nowhere."""
+"""Breaches, and repairs: open operations with an owner. Repairs are computed from state on request and not stored."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ REGION_RESIDENCY = "region.residency"
 REGION_RIGHT = "region.right"
 
 
-#: So much is looked at in one bit.
+#: Repairs examined per step.
 BIT = 500
 
 
 class Repair(Struct, frozen=True, rename="camel"):
-    """What it is and which one, whose turn it is, since when, what it waits for, and what a person can do.
+    """One open operation: kind, key, owner, start, what it waits for, and what an operator can do.
 
-    `since` and `deadline` are unset where nobody knows or expects one. `tenant` is whose it is; empty: nobody's.
+    The fields `since` and `deadline` are 0 if unknown. `tenant` is the tenant it concerns; empty: none.
     """
 
     what: str
@@ -46,7 +46,7 @@ class Repair(Struct, frozen=True, rename="camel"):
 
 
 def breach_repair(breach: Breach, subject: str, tenant: str, now: Instant, region: str = "") -> Repair:
-    """A promise that is broken: its owner has until its deadline. `region` is the one that keeps it."""
+    """Return the repair of a breach: its owner has until its deadline. `region` is the region that has the breach."""
     there = f" --region {region}" if region else ""
     return Repair(
         what="breach",
@@ -55,23 +55,23 @@ def breach_repair(breach: Breach, subject: str, tenant: str, now: Instant, regio
         since=breach.opened,
         deadline=breach.deadline,
         overdue=now >= breach.deadline,
-        waits_for=f"{breach.owner} to bring {breach.overshoot} too much back within its limit",
+        waits_for=f"{breach.owner} to reduce the overshoot of {breach.overshoot} to zero",
         todo=f"`holdfast describe breach {breach.invariant}/{breach.key}{there}`",
         tenant=tenant,
     )
 
 
 def by_urgency(found: Iterable[Repair | None]) -> list[Repair]:
-    """What is overdue first, then what waits longest; what has no time comes last."""
+    """Sort overdue repairs first, then by the longest wait; those without a time come last."""
     return sorted((one for one in found if one is not None), key=_urgency)
 
 
 def most_urgent(
     found: Iterable[Repair | None], most: int, is_told: Callable[[Repair], bool]
 ) -> Generator[None, None, tuple[list[Repair], int]]:
-    """Of those that are told the most urgent, and how many there are, bit by bit: there may be very many.
+    """Return the most urgent visible repairs and the number of all visible ones, in steps: there may be very many.
 
-    None stands for something that was looked at and waits for nothing.
+    None stands for an examined object that needs no repair.
     """
     best: list[Repair] = []
     part: list[Repair] = []
@@ -91,7 +91,7 @@ def _urgency(one: Repair) -> tuple[object, ...]:
 
 
 class Breach(Row, frozen=True):
-    """An invariant of the second kind that a fact from outside has broken: it may shrink, never grow (RULES 18)."""
+    """An at-commit invariant that a fact from outside broke: it may shrink, never grow (RULES 18)."""
 
     invariant: str
     key: str

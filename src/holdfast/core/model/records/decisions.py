@@ -1,13 +1,12 @@
-"""What a decision was based on, what people did, and what they were denied.
+"""Evidence of decisions, audit events, denials, and decisions as they are stored.
 
-The first two are the second section of a batch: durable with it and never folded into state. Together with the record
-beside them they are what one needs to reconstruct one decision from one workload generation. Denials have no accepted
-command to lie beside, so they come in records of their own (`ledger.denials`), and are not folded either.
+Evidence and audit events are in the second section of a batch: durable with it and never folded into state. With the
+record they belong to, they suffice to reconstruct a decision from a workload generation. A denial has no accepted
+command, so denials are recorded by a command of their own (`ledger.builtin.denials`), and are not folded either.
 
-Decisions as they are kept: what a scheduler found for requests of one tenant, and what became of it.
-
-They are told from the log (`region.queries.decisions`) and outlive what they are about. Which ordinals went to which
-nodes is packed: a decision may place a thousand.
+A stored decision has what a scheduler found for requests of one tenant, and the outcome. Stored decisions are derived
+from the log (`region.queries.decisions`) and outlive their objects. Ordinals and nodes are packed: one decision may
+place a thousand.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Instant, Revision, Row
 
-#: So much a packed number takes.
+#: Size of a packed number.
 NUMBER_BYTES = 8
 
-#: What was refused: a code, the first detail of that code, how many.
+#: Refusals: a code, the first detail of that code, a count.
 Refusals = tuple[tuple[str, str, int], ...]
 
 
 class Candidate(Row, frozen=True):
-    """A node that could have been chosen, its score and the parts of it, in fixed point."""
+    """A feasible node, its score and the parts of the score, in fixed point."""
 
     node: Revision
     score: int
@@ -39,7 +38,7 @@ class Candidate(Row, frozen=True):
 
 
 class QuotaSnapshot(Row, frozen=True):
-    """What an account was charged, and could be, when the scheduler looked."""
+    """Charge and target of an account at the time of the pass."""
 
     account: str
     charged: Resources
@@ -47,10 +46,10 @@ class QuotaSnapshot(Row, frozen=True):
 
 
 class SchedulingPass(Row, frozen=True):
-    """What a scheduler found for equal requests: what it rejected and why, what was best, and who acts next.
+    """The result of one pass for equal requests: rejected nodes and reasons, candidates, and the next owner.
 
-    `requests` are assignments with the generation that was looked at. In a proposal its groups are these, in this
-    order. `rejected` says by code and detail how many of the nodes that were examined it kept out.
+    The `requests` are assignments with the examined generation; groups of a proposal are in the same order. `rejected`
+    counts examined nodes by code and detail.
     """
 
     requests: tuple[tuple[Revision, int], ...]
@@ -67,10 +66,10 @@ class SchedulingPass(Row, frozen=True):
 
 
 class DecisionEvidence(Row, frozen=True, tag="decision"):
-    """One attempt of a scheduler. Which slot went where is in the record beside it.
+    """The evidence of one scheduling attempt. The record it belongs to shows which slot went where.
 
-    Its inputs are exactly: state at `view`, its own proposals in flight, `policy`, `plugins` with their versions, the
-    seed of each pass, and the version of the hints.
+    Its inputs are exactly: state at `view`, the scheduler's proposals in flight, `policy`, `plugins` with their
+    versions, the seed of each pass, and the version of the hints.
     """
 
     view: Revision
@@ -82,8 +81,9 @@ class DecisionEvidence(Row, frozen=True, tag="decision"):
 
 
 class AuditEvent(Row, frozen=True, tag="audit"):
-    """What a person did: the command as it was sent, so that nothing of it is lost, what its sender expected, and which
-    server acted for it, if one did."""
+    """An action of an operator or tenant: the complete command, the expected revision, and the server that acted for
+    the sender, if any.
+    """
 
     actor: str
     at: Instant
@@ -96,9 +96,9 @@ class AuditEvent(Row, frozen=True, tag="audit"):
 
 
 class Denial(Row, frozen=True):
-    """Who was denied what, and why: so often between two instants.
+    """Denied requests of one actor: reason, count, and the first and last time.
 
-    `what` is a command's tag, or a verb with the path and the kind that was asked for.
+    The field `what` is a command's tag, or a verb with the path and the requested kind.
     """
 
     actor: str
@@ -111,7 +111,7 @@ class Denial(Row, frozen=True):
 
 
 class DecisionOutcome(StrEnum):
-    """What became of the requests of a decision."""
+    """The outcome of a decision's requests."""
 
     PLACED = "placed"
     IN_PART = "placed-in-part"
@@ -121,7 +121,7 @@ class DecisionOutcome(StrEnum):
 
 
 class DecisionPart(Row, frozen=True):
-    """One request of a decision, and which of its ordinals went to which nodes: packed, both in one order."""
+    """One request of a decision, and which of its ordinals went to which nodes: both packed, in the same order."""
 
     assignment: Revision
     workload: Revision
@@ -131,10 +131,10 @@ class DecisionPart(Row, frozen=True):
 
 
 class StoredDecision(Row, frozen=True):
-    """A decision for requests of one tenant. `number` is its place in the log, `revision` that of its record.
+    """A decision for requests of one tenant. `number` is its position in the log, `revision` that of its record.
 
-    `found` is what the scheduler found, without its requests, which are the parts; None: it did not say. `refused` is
-    what the ledger refused of it: by code, the first detail and how many.
+    The result of the pass is `found`, without its requests, which are the parts; None: not recorded. `refused` is what
+    the ledger refused: code, first detail and count.
     """
 
     number: Revision
@@ -160,10 +160,10 @@ class DecisionWithParts(Struct, frozen=True):
 
 
 def pack(numbers: Sequence[int]) -> bytes:
-    """Numbers of a part, one after the other."""
+    """Return the numbers of a part as bytes."""
     return struct.pack(f"<{len(numbers)}q", *numbers)
 
 
 def unpack(packed: bytes) -> tuple[int, ...]:
-    """The numbers of a part, in their order."""
+    """Return the numbers of a part, in order."""
     return struct.unpack(f"<{len(packed) // NUMBER_BYTES}q", packed)

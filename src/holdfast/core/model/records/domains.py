@@ -1,4 +1,4 @@
-"""Topology keys and domains, and what a slot is counted under there."""
+"""Topology keys and domains, and the scopes under which a slot is counted there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.core.model.values.structs import Revision
 
 
 def domain_of(node: Node, key: str) -> str:
-    """Which domain of a topology key (node, zone or pool) the node is in. It is fixed while work stands there."""
+    """Return the node's domain of a topology key (node, zone or pool). It is fixed while slots are on the node."""
     if key == "zone":
         return node.zone
     if key == REGION_WIDE:
@@ -17,12 +17,12 @@ def domain_of(node: Node, key: str) -> str:
 
 
 def has_domain_rules(template: Template) -> bool:
-    """Whether its replicas are counted over domains, for its own rules or for those of its groups."""
+    """Whether replicas are counted over domains, for the template's own rules or for those of its groups."""
     return bool(template.spread or template.apart or template.near)
 
 
 def domain_scopes(template: Template, workload: Revision, tenant: str) -> list[tuple[str, str]]:
-    """What a slot of this template is counted under where it stands: (scope, topology key)."""
+    """Return the scopes under which a slot of this template is counted: (scope, topology key)."""
     spread = {(f"#{workload}", rule.key): None for rule in template.spread}
     names = [*(rule.group for rule in template.apart), *(rule.group for rule in template.near)]
     groups = dict.fromkeys(f"{tenant}/{name}" for name in names)
@@ -30,5 +30,5 @@ def domain_scopes(template: Template, workload: Revision, tenant: str) -> list[t
     return [*spread, *members]
 
 
-#: The topology key of the one domain in which all nodes of a region are.
+#: The topology key of the one domain that contains all nodes of a region.
 REGION_WIDE = ""

@@ -1,4 +1,4 @@
-"""Slices of an account that are lent to a region: offered, accepted, charged; and the names of accounts."""
+"""Grants: the parts of accounts that regions may use, offered, accepted and charged; and keys of accounts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Instant, Revision, Row
 
-#: How accounts begin that have a limit in each region.
+#: Prefixes of accounts that have a limit in each region.
 REGIONAL = ("recovery/", "reclaimable/")
 
 
@@ -20,11 +20,11 @@ class GrantOffer(Row, frozen=True):
 
 
 class Grant(Row, frozen=True):
-    """A slice of an account, lent to one region. The account is `quota/T`, `recovery/B` or `emergency/UID`.
+    """The part of an account that one region may use. The account is `quota/T`, `recovery/B` or `emergency/UID`.
 
-    `offered` is the largest target since the last acknowledged version: that is what the platform charges (RULES 7). It
-    is the greatest of `settled` and of every target in `offers`, the versions not acknowledged, oldest first.
-    `position` is where its region's log was when it said so, and `session` the one in which it did.
+    The platform charges `offered`, the largest target since the last acknowledged version (RULES 7). It is the maximum
+    of `settled` and the targets in `offers`, the unacknowledged versions, oldest first. `position` is the position of
+    the region's log when it acknowledged, and `session` the session of that report.
     """
 
     ADDED: ClassVar[Mapping[str, int]] = {"session": 2}
@@ -46,14 +46,14 @@ class Grant(Row, frozen=True):
 
 
 class AccountDemand(Row, frozen=True):
-    """What is asked of an account in one region: how many replicas run or are to run on it, and what they need."""
+    """The demand on an account in one region: the number of its replicas, and the resources they need."""
 
     count: int = 0
     amount: Resources = ZERO
 
 
 class AcceptedGrant(Row, frozen=True):
-    """A grant as its region holds it: the version it has logged, the limit it settled on, and until when."""
+    """The region's copy of a grant: the recorded version, the limit that applies, and its end."""
 
     account: str
     version: int
@@ -64,17 +64,19 @@ class AcceptedGrant(Row, frozen=True):
 
 
 class AccountUsage(Row, frozen=True):
-    """What an account is charged, and what of that stands on nodes now."""
+    """The amount charged to an account, and the part of it that is placed on nodes now."""
 
     charged: Resources = ZERO
     placed: Resources = ZERO
 
 
 def grant_key(region: str, account: str) -> str:
-    """The key of the one grant of an account to a region."""
+    """Return the key of the one grant of an account to a region."""
     return f"{region}|{account}"
 
 
 def charge_key(account: str, region: str) -> str:
-    """What shares one limit: an account over all regions, except that some have a limit of their own in each region."""
+    """Return the key of the limit that an account counts against: per account, or per account and region for some
+    kinds.
+    """
     return f"{account}|{region}" if account.startswith(REGIONAL) else account

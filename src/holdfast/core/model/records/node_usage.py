@@ -1,4 +1,4 @@
-"""What slots and holds take of a node: by resource and by device."""
+"""Usage of a node by slots and holds, per resource and per device."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from holdfast.core.model.values.structs import Revision, Row, SlotKey
 
 _KEY = struct.Struct(">QI")
 
-#: What one key takes among the packed ones.
+#: Size of one packed key.
 KEY_BYTES = _KEY.size
 
 
 class DeviceUsage(Row, frozen=True):
-    """Milli-GPU taken of one device: by firm work, by all work, and held by reservations."""
+    """Milli-GPU of one device: used by firm work, used by all work, and held by reservations."""
 
     firm: int = 0
     all: int = 0
@@ -22,12 +22,12 @@ class DeviceUsage(Row, frozen=True):
 
 
 class NodeUsage(Row, frozen=True):
-    """What is taken of a node. Always the sum over its slots and reservations; see `region.state.node_usage`.
+    """Usage of a node: always the sum over its slots and reservations; see `region.state.node_usage`.
 
-    `firm` counts work that stays, `all` also reclaimable work, `held` what reservations keep for later. Firm work fits
-    while firm + held and all stay within capacity; reclaimable work fits while all does: it borrows what is held.
-    `waiting` counts bindings here that wait for others to end; `slots` and `holds` are who stands here. The keys of
-    slots are packed, so that one more is a short copy and not a touch of every key; `slot_keys` lists them.
+    The amount `firm` is of work that stays, `all` includes reclaimable work, `held` is of reservations. Firm work fits
+    while firm + held and all are within capacity. Reclaimable work fits while all is: it may borrow what is held.
+    `waiting` counts bindings that wait for other slots to end. `slots` and `holds` list what is placed on the node.
+    Slot keys are packed, so that adding one is a short copy; `slot_keys` lists them.
     """
 
     firm: Resources = ZERO
@@ -42,17 +42,17 @@ class NodeUsage(Row, frozen=True):
 
 
 def slot_keys(usage: NodeUsage) -> list[SlotKey]:
-    """The slots that stand in a room, in the order in which they came."""
+    """Return the keys of the slots on a node, in the order in which they were placed."""
     return [(workload, ordinal) for workload, ordinal in _KEY.iter_unpack(usage.slots)]
 
 
 def with_key(slots: bytes, key: SlotKey) -> bytes:
-    """The packed keys with one more."""
+    """Return the packed keys with one more."""
     return slots + _KEY.pack(*key)
 
 
 def without_key(slots: bytes, key: SlotKey) -> bytes:
-    """The packed keys without one that is among them."""
+    """Return the packed keys without one of them."""
     packed = _KEY.pack(*key)
     place = slots.index(packed)
     while place % _KEY.size:
@@ -61,7 +61,7 @@ def without_key(slots: bytes, key: SlotKey) -> bytes:
 
 
 class RegionTotals(Row, frozen=True):
-    """Over all usable nodes: what they have, what firm work and holds take, and what protected tenants are owed."""
+    """Sums over all usable nodes: capacity, usage by firm work and holds, and the unused part of protected capacity."""
 
     capacity: Resources = ZERO
     taken: Resources = ZERO

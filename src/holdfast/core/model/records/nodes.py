@@ -1,4 +1,4 @@
-"""Regions, node pools and nodes: where work can run."""
+"""Nodes: their machines, health, load reports and tenants."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from holdfast.core.model.values.metadata import Labels
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Duration, Instant, Revision, Row
 
-#: What no tenant is called.
+#: No tenant has this name.
 NO_TENANT = ""
 
 
 class Device(Row, frozen=True):
-    """One GPU of a node. Its place in the node's list is its index."""
+    """One GPU of a node. Its index is its position in the node's list."""
 
     model: str
     milli: int = 1000
 
 
 class NodeHealth(StrEnum):
-    """What node health says of a node: it lives in a session, it is silent, or it is given up."""
+    """Health of a node: ready (it has a session), silent, or lost."""
 
     READY = "ready"
     SILENT = "silent"
@@ -35,8 +35,9 @@ READY = NodeHealth.READY
 
 
 class Machine(Row, frozen=True):
-    """What an agent runs on. `id` is random, made once in its agent's folder; `host` and `boot` are its names for
-    itself and for this life. Empty: not told."""
+    """The machine of an agent. `id` is random, created once in the agent's folder; `host` and `boot` are the names of
+    the machine and of its current boot. Empty: not reported.
+    """
 
     id: str = ""
     host: str = ""
@@ -44,25 +45,25 @@ class Machine(Row, frozen=True):
 
 
 NO_MACHINE = Machine()
-#: What a machine is called, each of its names: so long at most.
+#: The longest name of a machine, for each of its names.
 MACHINE_NAME_MAX = 64
-#: For so long what is exclusive lives on after its lease where an agent does not say: the grace and the kill margin
-#: that agents kept before they were told the region's.
+#: How long an exclusive run may outlive its lease if its agent does not report it: the grace and the kill margin that
+#: agents used before they received the region's.
 OVERRUN_MS = 11_000
 
 
 class Node(Row, frozen=True):
-    """A machine. The agent says what it is; operators say what it is for; node health says whether it lives.
+    """A node. Its agent registers its properties, operators its use, and node health whether it is alive.
 
-    `session` is the epoch of the agent's present life, 0 when there is none; `session_ended` is the ledger time at
-    which the last one ended, from which fences are counted. `ports` are the first and the last that it hands out; 0 to
-    0: none. `address` is the host name or IP under which its ports are reached; empty: they are not.
+    The session epoch of the agent is `session`, 0 without a session; `session_ended` is the ledger time at which the
+    last one ended, from which fences count. `ports` are the first and last port for replicas; 0 to 0: none. `address`
+    is the host name or IP of its ports; empty: they cannot be reached.
 
-    `machine` is what its agent runs on, registered first at the revision `machine_since`: what was bound or spoken of
-    before that another machine had, or another life of it. `machine_before` is that one, until the agent is back in
-    another session on the same, and `machine_changed` when it changed. `overrun` is how long at most what is exclusive
-    lives on there after its lease, `fence` the fence time by which its last session ended; 0: that of the settings.
-    `capabilities`, `tenant` and `shares_user`: how its agent keeps tenants apart (see `isolation`).
+    The agent first registered on `machine` at revision `machine_since`: earlier bindings and reports belong to another
+    machine or boot. `machine_before` is that one, until the agent opens another session on the current machine;
+    `machine_changed` is the time of the change. `overrun` is how long an exclusive run may outlive its lease at most.
+    `fence` is the fence time by which the last session ended; 0: that of the settings. `capabilities`, `tenant` and
+    `shares_user` tell how the agent isolates tenants (see `isolation`).
     """
 
     name: str
@@ -100,14 +101,14 @@ class Node(Row, frozen=True):
     }  # fmt: skip
 
 
-#: Load is told in steps of so many percent: what changes less is not worth a record.
+#: Load is reported in steps of this many percent: smaller changes are not worth a record.
 LOAD_STEP = 10
 
 
 class NodeReport(Row, frozen=True):
-    """How a node fares, as its agent said at `at`: by this nodes are ranked and never kept out.
+    """Load of a node, as its agent reported it at `at`: it ranks nodes and never excludes them.
 
-    `cpu` and `memory` are what is used of each, in percent. `present` names what lies ready there, sorted.
+    Use is `cpu` and `memory`, in percent. `present` names the artifacts that are cached on the node, sorted.
     """
 
     cpu: int = 0
@@ -120,18 +121,18 @@ NO_REPORT = NodeReport()
 
 
 def usable(node: Node) -> bool:
-    """Whether new work may be placed there at all."""
+    """Whether new work may be placed on the node at all."""
     return node.health is READY and node.session != 0 and not node.cordoned and not node.draining
 
 
 def ports_of(node: Node) -> range:
-    """The ports that a node hands out. Port 0 is none of them, whatever it says: it means any port to who listens."""
+    """Return the ports that a node assigns. Port 0 is never one of them: to a listener it means any port."""
     first, last = node.ports
     return range(max(1, first), last + 1)
 
 
 def label_value(node: Node, key: str) -> str | None:
-    """The node's value of a label; an operator's word wins over the agent's."""
+    """Return the node's value of a label; an operator's value takes precedence over the agent's."""
     for labels in (node.labels, node.reported_labels):
         for name, value in labels:
             if name == key:
@@ -140,13 +141,14 @@ def label_value(node: Node, key: str) -> str | None:
 
 
 def is_kept_from(node: Node, tenant: str) -> bool:
-    """Whether operators or its agent keep a node for others than this tenant."""
+    """Whether operators or the agent reserve a node for tenants other than this one."""
     return bool(node.tenancy or node.tenant) and tenant not in kept_for(node)
 
 
 def kept_for(node: Node) -> tuple[str, ...]:
-    """The tenants that operators and its agent keep a node for, sorted; none: any may come. Where these do not agree
-    it is `NO_TENANT` alone: nobody's."""
+    """Return the tenants that a node is reserved for, sorted; none: any. If operators and the agent contradict each
+    other, `NO_TENANT` alone.
+    """
     if not node.tenant:
         return tuple(sorted(node.tenancy))
     return (node.tenant,) if not node.tenancy or node.tenant in node.tenancy else (NO_TENANT,)

@@ -1,7 +1,7 @@
-"""What a region tells the platform of itself: what its nodes have and lack, what is wrong, how its workloads fare.
+"""Reports of a region to the platform: capacity and free capacity, issues, and the progress of its workloads.
 
-A summary is a hint: by it regions are ranked and never authorised. It says more than "so much is free", since a free
-total may lie in pieces that hold nothing: of each pool and label set also which empty nodes and pieces are largest.
+A summary is a hint: it ranks regions and never authorizes. A free total alone could consist of pieces too small for any
+slot. So a summary also lists the largest empty nodes and free pieces of each pool and label set.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from holdfast.core.model.values.structs import Instant, Revision, Row
 
 
 class TemplateCounts(Row, frozen=True):
-    """How far the replicas of one template are: given to an agent, ready, serving. Each counts those after it, too.
+    """Progress of one template's replicas: bound, ready, serving. Each count includes the later ones.
 
-    One that failed and is to be started again where it is has an agent, too.
-
-    `done` are those of batch work that have succeeded, `failed` those that are given up, the last of them for `why`; no
-    other count has them.
+    A failed replica that its agent will restart counts as bound. For batch work, `done` have succeeded and `failed`
+    have failed for good, the last of them for the cause `why`; no other count includes these.
     """
 
     template: str
@@ -36,7 +34,7 @@ class TemplateCounts(Row, frozen=True):
 
 
 class Waiting(Row, frozen=True):
-    """Why replicas wait: the code of the reason, how many, since when, and the reason in words."""
+    """Why replicas are pending: code of the reason, count, start, and the reason in words."""
 
     code: str
     count: int
@@ -45,7 +43,7 @@ class Waiting(Row, frozen=True):
 
 
 class Failing(Row, frozen=True):
-    """What is wrong with replicas: the code of it, with how many; of one of them its node, and what its agent said."""
+    """Failing replicas: code and count, and the node and the agent's report of one of them."""
 
     code: str
     count: int
@@ -54,9 +52,9 @@ class Failing(Row, frozen=True):
 
 
 class WorkloadReport(Row, frozen=True):
-    """What a region says of a workload: the generation it acts on, how far it is, what keeps it, and what fails.
+    """A region's report on a workload: the generation it acts on, progress, pending reasons and failures.
 
-    Nothing counted and nothing waiting: nothing of it is there.
+    Without counts and pending reasons, the region has nothing of the workload.
     """
 
     workload: Revision
@@ -67,14 +65,15 @@ class WorkloadReport(Row, frozen=True):
 
 
 def finished_in(seen: WorkloadReport | None, template: str) -> int:
-    """How many of a template do not run any more in a region, by its last word: done, or failed for good."""
+    """Return how many replicas of a template are finished in a region's last report: succeeded, or failed for good."""
     counts = seen.counts if seen is not None else ()
     return sum(count.done + count.failed for count in counts if count.template == template)
 
 
 class ObservedWorkload(Row, frozen=True):
-    """What a region said last of a workload, as of a position in its own log, and then of a time there; both are held
-    against what else it says in the same `session`, and in no later one."""
+    """A region's last report on a workload, with the position in its own log and the time there. Both are compared only
+    with reports of the same `session`.
+    """
 
     region: str
     position: Revision
@@ -86,7 +85,7 @@ class ObservedWorkload(Row, frozen=True):
 
 
 def still_requested(observed: Iterable[ObservedWorkload], assignment: Assignment) -> dict[str, int]:
-    """By template: how many replicas an assignment asks for that are not over, as far as its region has told."""
+    """Return the requested replicas of an assignment by template, without those its region has reported as finished."""
     counts = {share.template: share.count for share in assignment.shares}
     if not assignment.batch or assignment.purpose is not AssignmentPurpose.SERVING:
         return counts
@@ -95,11 +94,11 @@ def still_requested(observed: Iterable[ObservedWorkload], assignment: Assignment
 
 
 class Nodes(Row, frozen=True):
-    """The nodes of one pool and label set that take work: how many, what they have, what of it is free.
+    """The nodes of one pool and label set that accept work: their number, capacity and free capacity.
 
-    `largest` are the empty nodes, `largest_free` the free pieces that no other one covers; where these are many, they
-    are merged upward: what fits into none of them fits nowhere, not the other way round. `models` are GPU models,
-    `capabilities` what their agents enforce between tenants.
+    The lists `largest` and `largest_free` have the empty nodes, and the free pieces that no other piece covers. Long
+    lists are merged upward: a slot that fits into none of the entries fits nowhere, but not vice versa. `models` are
+    GPU models, `capabilities` what the agents enforce between tenants.
     """
 
     pool: str
@@ -118,7 +117,7 @@ class Nodes(Row, frozen=True):
 
 
 class Trouble(Row, frozen=True):
-    """Something that is not as it should be: of which kind, how often, since when."""
+    """An issue that the region reports: kind, count and start."""
 
     kind: str
     count: int
@@ -127,7 +126,7 @@ class Trouble(Row, frozen=True):
 
 
 class RegionSummary(Row, frozen=True):
-    """A region in short. `uses`: what each account is charged there, by account."""
+    """A region in short. `uses` are the amounts charged in the region, by account."""
 
     nodes: tuple[Nodes, ...] = ()
     uses: tuple[tuple[str, Resources], ...] = ()
@@ -135,7 +134,7 @@ class RegionSummary(Row, frozen=True):
 
 
 class StoredSummary(Row, frozen=True):
-    """A region's last summary, as of a position in its own log, when the platform was told, and in which session."""
+    """A region's last summary: position in its own log, time of receipt by the platform, and session."""
 
     region: str
     position: Revision
@@ -147,9 +146,9 @@ class StoredSummary(Row, frozen=True):
 
 
 class Overflow(Row, frozen=True):
-    """What a region could not place and has offered back: until `until` it takes at most `most` of that workload.
+    """Replicas that a region has offered back: until `until` it accepts at most `most` of the workload.
 
-    `window` is when the window began in which that counts as moved.
+    The replicas count as moved in the window that began at `window`.
     """
 
     workload: Revision
@@ -161,7 +160,7 @@ class Overflow(Row, frozen=True):
 
 
 class Rebalance(Row, frozen=True):
-    """How many replicas a region has offered back since its present window began."""
+    """How many replicas a region has offered back since the current window began."""
 
     region: str
     since: Instant
@@ -169,10 +168,10 @@ class Rebalance(Row, frozen=True):
 
 
 def capacity_of(summary: RegionSummary) -> Resources:
-    """What all nodes together have."""
+    """Return the capacity of all nodes together."""
     return total(nodes.capacity for nodes in summary.nodes)
 
 
 def free_in(summary: RegionSummary) -> Resources:
-    """What of all nodes together is free."""
+    """Return the free capacity of all nodes together."""
     return total(nodes.free for nodes in summary.nodes)

@@ -1,4 +1,4 @@
-"""What a region holds: slots, scheduling requests, reservations, and the room they take on nodes."""
+"""Slots, scheduling requests, finished ordinals and standalone reservations of a region."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.core.model.values.structs import Instant, Revision, Row, SlotKey
 
 
 class Failure(Row, frozen=True):
-    """What an agent said last of why a slot failed, or was declined, and when."""
+    """The agent's last report of why a slot failed or was declined, and when."""
 
     cause: str
     detail: str
@@ -23,14 +23,13 @@ class Failure(Row, frozen=True):
 class Slot(Row, frozen=True):
     """One ordinal of a workload. Its identity is (workload uid, ordinal).
 
-    `template` is what it runs now, `next_template` what its ordinal becomes once it is released: empty means that it
-    is not wanted any more. `epoch` is the revision of its present binding. `after` names the slots whose room it
-    waits for, `heir` the slot that waits for this one. `account` is what it is charged to; empty means uncharged.
-    `by`, `since`, `cause` and `evidence` tell who made the last move, when, why, and on which revision of its view;
-    `detail` is what the mover said besides. `failure` is how it failed last, under this epoch or an earlier one of the
-    same template. `firm` work stays; work that is not may be reclaimed. `reported` is the revision of the binding, or
-    of its agent's last word. `attempts` counts how often its ordinal was placed under this template and given up by an
-    agent.
+    The slot runs `template`; its ordinal gets `next_template` once the slot is released, empty: the ordinal is no
+    longer wanted. `epoch` is the revision of the current binding. `waits_for` names the slots that must end before this
+    one starts; `successor` is the slot that waits for this one. `account` is the account that is charged; empty: none.
+    `by`, `since`, `cause` and `evidence` are the actor of the last move, its time, its cause and the revision of the
+    actor's view; `detail` is the actor's comment. `failure` is the last failure, under this epoch or an earlier one of
+    the same template. `firm` work stays; other work may be reclaimed. `reported` is the revision of the binding, or of
+    the agent's last report. `attempts` counts how often agents gave up the ordinal under this template.
     """
 
     workload: Revision
@@ -61,9 +60,9 @@ class Slot(Row, frozen=True):
 
 
 class FinishedOrdinals(Row, frozen=True):
-    """Which ordinals of batch work are over for good, of one template: done, or failed too often.
+    """The finished ordinals of batch work of one template: succeeded, or failed for good.
 
-    `why` is the cause for which the last of those has failed.
+    The cause of the last failure is `why`.
     """
 
     template: str
@@ -73,7 +72,7 @@ class FinishedOrdinals(Row, frozen=True):
 
 
 class PendingReason(Row, frozen=True):
-    """One node of the tree of why a request waits: a code, a count, and what lies below it."""
+    """One node of the tree of reasons why a request is pending: a code, a count, and the nodes below it."""
 
     code: str
     count: int
@@ -82,7 +81,7 @@ class PendingReason(Row, frozen=True):
 
 
 class SchedulingRequest(Row, frozen=True):
-    """The open slots of one assignment and template: an equivalence class by construction."""
+    """The open slots of one assignment and template: they are equivalent by construction."""
 
     uid: Revision
     assignment: Revision
@@ -95,7 +94,7 @@ class SchedulingRequest(Row, frozen=True):
 
 
 class ReservationPurpose(StrEnum):
-    """Why room is held without a slot."""
+    """Why capacity is held without a slot."""
 
     PLACEHOLDER = "placeholder"
     DATED = "dated"
@@ -104,7 +103,7 @@ class ReservationPurpose(StrEnum):
 
 
 class Reservation(Row, frozen=True):
-    """Room held on one node, standing alone, until its end. `assignment` 0: it belongs to nobody's standby."""
+    """Capacity held on one node without a slot, until an end. `assignment` 0: it belongs to no standby assignment."""
 
     uid: Revision
     purpose: ReservationPurpose
@@ -124,5 +123,5 @@ class Reservation(Row, frozen=True):
 
 
 def changed_at(hold: Reservation) -> Revision:
-    """The revision of its last change: in logs of level 1 that is not known, and the one of its beginning stands in."""
+    """Return the revision of a hold's last change; in logs of level 1, which lack it, that of its creation."""
     return hold.revision or hold.uid

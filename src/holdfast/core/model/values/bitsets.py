@@ -1,8 +1,8 @@
-"""Sets of numbers as bits, in blocks of numbers in a row: what `runs` is for sets that are full of holes.
+"""Sets of numbers as bits, in blocks of consecutive numbers: like `ranges`, but for sets with many gaps.
 
-By block, the number of its first divided by `BLOCK`: one bit for each number. A block without numbers is not there. To
-put one in or take it out costs the copy of its block, wherever it lies and however many others there are; two sets are
-compared block by block. Far numbers cost no more than near ones.
+A dict maps each block (its first number divided by `BLOCK`) to one bit per number. Empty blocks are left out. Adding or
+removing a number copies its block, whatever its position and however many others there are; two sets are compared block
+by block. Large numbers cost no more than small ones.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from itertools import chain
 
 from holdfast.core.model.values.ranges import Range, Ranges
 
-#: How many numbers are in a block.
+#: Numbers per block.
 BLOCK = 1024
 _FULL = (1 << BLOCK) - 1
 
-#: By block: its bits. Nobody changes one that another may have.
+#: The bits of each block. Nothing modifies a dict that others may share.
 Bitset = dict[int, int]
 
 _ones = re.compile("1+").finditer
 
 
 def bitset_of(runs: Iterable[Range]) -> Bitset:
-    """The set of all numbers in these runs."""
+    """Return the set of all numbers in these ranges."""
     found: Bitset = {}
     for first, after in runs:
         while first < after:
@@ -36,7 +36,7 @@ def bitset_of(runs: Iterable[Range]) -> Bitset:
 
 
 def masks(numbers: Iterable[int]) -> Bitset:
-    """The set of these numbers."""
+    """Return the set of these numbers."""
     found: Bitset = {}
     for number in numbers:
         block = number // BLOCK
@@ -45,7 +45,7 @@ def masks(numbers: Iterable[int]) -> Bitset:
 
 
 def as_ranges(blocks: Bitset) -> Ranges:
-    """The set as runs."""
+    """Return the set as ranges."""
     found: list[Range] = []
     for block in sorted(blocks):
         bits, base = blocks[block], block * BLOCK
@@ -58,28 +58,28 @@ def as_ranges(blocks: Bitset) -> Ranges:
 
 
 def _spans(bits: int) -> list[Range]:
-    """The runs within a block."""
-    if bits and not bits & bits - 1:  # one number, as of most
+    """Return the ranges within a block."""
+    if bits and not bits & bits - 1:  # one number: the usual case
         return [(bits.bit_length() - 1, bits.bit_length())]
     return [(0, BLOCK)] if bits == _FULL else [one.span() for one in _ones(f"{bits:b}"[::-1])]
 
 
 def each(blocks: Bitset) -> Iterator[int]:
-    """Every number, the smallest first."""
+    """Iterate over the numbers in ascending order."""
     if len(blocks) == 1:
         ((block, bits),) = blocks.items()
-        if not bits & bits - 1:  # one number, as of most
+        if not bits & bits - 1:  # one number: the usual case
             return iter((block * BLOCK + bits.bit_length() - 1,) if bits else ())
     return chain.from_iterable(range(first, after) for first, after in as_ranges(blocks))
 
 
 def count(blocks: Bitset) -> int:
-    """How many numbers are in the set."""
+    """Return how many numbers are in the set."""
     return sum(map(int.bit_count, blocks.values()))
 
 
 def union(sets: Iterable[Bitset]) -> Bitset:
-    """What is in any of them."""
+    """Return the union of the sets."""
     found: Bitset = {}
     for blocks in sets:
         for block, bits in blocks.items():
@@ -88,19 +88,19 @@ def union(sets: Iterable[Bitset]) -> Bitset:
 
 
 def shared(one: Bitset, other: Bitset) -> Bitset:
-    """What is in both."""
+    """Return the intersection of two sets."""
     found = {block: bits & other.get(block, 0) for block, bits in one.items()}
     return {block: bits for block, bits in found.items() if bits}
 
 
 def minus(one: Bitset, other: Bitset) -> Bitset:
-    """What is in the one and not in the other."""
+    """Return the numbers of the first set that are not in the second."""
     found = {block: bits & ~other.get(block, 0) for block, bits in one.items()}
     return {block: bits for block, bits in found.items() if bits}
 
 
 def lowest(blocks: Bitset, most: int) -> Bitset:
-    """The smallest numbers, so many or as many as there are."""
+    """Return the smallest numbers, at most `most`."""
     if len(blocks) == 1 and next(iter(blocks.values())).bit_count() <= most:
         return blocks
     found: Bitset = {}
@@ -114,7 +114,7 @@ def lowest(blocks: Bitset, most: int) -> Bitset:
 
 
 def lowest_free(taken: Bitset, first: int, most: int) -> Bitset:
-    """The smallest numbers from a first one on that are not in the set."""
+    """Return the `most` smallest numbers from `first` on that are not in the set."""
     found: Bitset = {}
     block, place = divmod(first, BLOCK)
     while most > 0:
@@ -128,7 +128,7 @@ def lowest_free(taken: Bitset, first: int, most: int) -> Bitset:
 
 
 def _lowest_bits(bits: int, most: int) -> int:
-    """So many of the lowest of more bits than that."""
+    """Return the `most` lowest set bits, of more bits than that."""
     low, high = 0, BLOCK
     while high - low > 1:
         middle = (low + high) // 2

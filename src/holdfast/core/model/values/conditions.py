@@ -9,7 +9,7 @@ from holdfast.core.model.values.structs import Document, Instant
 
 
 class ConditionReason(StrEnum):
-    """Why a condition is as it is: the closed list. Codes are for machines, messages for people."""
+    """Why a condition has its status: the closed list. Codes are for programs, messages for operators and tenants."""
 
     AS_DESIRED = "as-desired"
     PROGRESSING = "progressing"
@@ -71,14 +71,14 @@ class Condition(Document, frozen=True):
 
 
 class Status(Document, frozen=True):
-    """What controllers report: the generation they looked at and the conditions they found."""
+    """The report of controllers: the generation they reconciled and the resulting conditions."""
 
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """The conditions with `new` in its place, sorted by type. `since` moves only when the status does."""
+    """Return the conditions with `new` replacing its type, sorted by type. `since` changes only with the status."""
     old = next((c for c in conditions if c.type == new.type), None)
     if old is not None and old.status is new.status:
         new = Condition(
@@ -94,7 +94,7 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
 
 
 class ConditionValue(NamedTuple):
-    """The judgement, as a condition says it."""
+    """Status, reason and message of a condition."""
 
     status: ConditionStatus
     reason: ConditionReason

@@ -1,30 +1,30 @@
-"""How long a text and how many entries a list may be that anybody sends: one name for each most.
+"""Limits of texts and lists in commands, each with one name.
 
-`ledger.commit.size_limits` says which field has which, and refuses what is more. What a kind of object may have
-besides, such as how many workloads a tenant, stands with that kind.
+The table in `ledger.commit.size_limits` assigns them to fields and refuses larger values. Limits of one kind of object,
+such as workloads per tenant, are defined with that kind.
 """
 
 from __future__ import annotations
 
-#: A name, a key, a code, an address: what is not named below.
+#: Names, keys, codes, addresses: every text without a limit of its own.
 TEXT_MAX = 256
-#: Things in one list: as many as one command may place, move or stop.
+#: Entries of one list: as many as one command may place, move or stop.
 ENTRIES_MAX = 1_000
-#: Why somebody did something, or what an operator notes on a node.
+#: The reason of an action, or an operator's note on a node.
 REASON_MAX = 1_000
-#: What a controller or a region says in words.
+#: A message of a controller or a region.
 MESSAGE_MAX = 4_096
 #: GPUs of a node.
 DEVICES_MAX = 64
-#: Ports of one replica: a thousand placements with all of theirs still fit in one record.
+#: Ports of one replica: a thousand placements with all their ports still fit in one record.
 PORTS_MAX = 64
-#: Replicas on a node: one that has so many takes no more, whatever else it has.
+#: Replicas on a node: above it a node accepts no more, whatever its free capacity.
 NODE_SLOTS_MAX = 10_000
-#: Ports that a node hands out: what is taken of them is one row.
+#: Ports that a node assigns: their usage is stored in one row.
 NODE_PORTS_MAX = 4_096
-#: Marks of an object or a node, and rules of a template or a placement.
+#: Labels, taints or tenancy entries of an object or a node, and rules of a template or a placement.
 MARKS_MAX = 64
-#: What a mark that is not for finding may say.
+#: The value of an annotation.
 ANNOTATION_MAX = 4_096
 #: One argument of a command, or the value of one variable.
 ARGUMENT_MAX = 32_768
@@ -32,24 +32,24 @@ ARGUMENT_MAX = 32_768
 PATH_MAX = 4_096
 #: Identities of one workload.
 IDENTITIES_MAX = 100_000
-#: Rights to identities that one command gives, or gives back.
+#: Rights to identities that one command grants or releases.
 RIGHTS_MAX = 5_000
-#: Templates of a workload that are kept though it names another now: those that it named last.
+#: Former templates that a workload retains, the latest ones.
 TEMPLATES_MAX = 10
-#: Revisions of a policy that are kept though they are valid nowhere: the last ones.
+#: Revisions of a policy that are retained though they are valid nowhere, the latest ones.
 POLICIES_MAX = 10
-#: Policies of a platform, by name. One that is taken back in all its revisions makes room for another.
+#: Policies of a platform, by name. A policy with all its revisions rolled back does not count.
 POLICY_NAMES_MAX = 100
 #: Overrides of a ledger that have not ended: every gate reads all of them.
 OVERRIDES_MAX = 200
-#: Regions of a platform: a workload that is in all of them ends in one record.
+#: Regions of a platform: the end of a workload that is in all of them fits in one record.
 REGIONS_MAX = 1_000
-#: Accounts that a region's nodes are charged to.
+#: Accounts that slots in a region are charged to.
 ACCOUNTS_MAX = 10_000
 #: Sums of denials in one record.
 DENIALS_MAX = 200
-#: Tokens of servers that a ledger keeps, and of those one server's: the one it shows, the next, and as many of a twin.
+#: Server tokens of a ledger, and of one server: its current token, the next, and as many of a twin.
 SERVERS_MAX = 256
 SERVER_TOKENS_MAX = 4
-#: What lies in one another: a reason below a reason.
+#: Nesting, such as of pending reasons.
 DEPTH_MAX = 16

@@ -1,4 +1,4 @@
-"""Metadata, owners, finalizers and conditions: what every object people see has in common."""
+"""Metadata, owners, finalizers and deletion: the common part of all API objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Owner(Document, frozen=True):
-    """The object that this one was made for; deleting the owner releases what it owns."""
+    """The object that this one was created for; deleting the owner releases it."""
 
     kind: str
     name: str
@@ -16,7 +16,7 @@ class Owner(Document, frozen=True):
 
 
 class Finalizer(Document, frozen=True):
-    """What must be released before the object may go: by whom, and until when that is expected."""
+    """A step that must finish before the object is deleted: its name, the component that does it, and a deadline."""
 
     name: str
     owner: str
@@ -24,7 +24,7 @@ class Finalizer(Document, frozen=True):
 
 
 class Deletion(Document, frozen=True):
-    """Who asked for the end of the object, and when."""
+    """The request to delete the object: by whom, and when."""
 
     by: str
     at: Instant
@@ -33,7 +33,7 @@ class Deletion(Document, frozen=True):
 class Meta(Document, frozen=True):
     """Metadata. `uid` and `revision` are log revisions; `generation` counts every change of the spec.
 
-    `created` is when the first revision was committed.
+    The time of the first commit is `created`.
     """
 
     name: str

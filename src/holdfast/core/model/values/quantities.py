@@ -1,8 +1,8 @@
-"""Amounts as people write them, and back.
+"""Amounts in the form of operators and tenants, parsed and formatted.
 
-Inside Holdfast cpu is an integer of milli-cpu, memory and disk of MiB, time of milliseconds. Outside people write
-`500m`, `4Gi`, `1h30m`. Every function refuses what it does not understand with `BadQuantity`, which names the text and
-the forms that are accepted; none of them guesses.
+Inside Holdfast cpu is an integer of milli-cpu, memory and disk of MiB, time of milliseconds. Outside they are written
+`500m`, `4Gi`, `1h30m`. Every function rejects an invalid text with `BadQuantity`, which names the text and the accepted
+forms; none of them guesses.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _MEMORY_UNITS = {
     "T": 1000**4,
 }
 _TIME_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-#: So many digits that every amount of 63 bits can be written down.
+#: Enough digits for every 63-bit amount.
 _DECIMAL = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,9}))?")
 _MEMORY = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)(Ki|Mi|Gi|Ti|K|M|G|T)")
 _DURATION = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
 
 
 class BadQuantity(ValueError):
-    """A text that is not the quantity it should be."""
+    """A text is not the quantity it should be."""
 
     def __init__(self, text: str, expected: str) -> None:
         super().__init__(f"{text!r} is not {expected}")
@@ -37,7 +37,7 @@ class BadQuantity(ValueError):
 
 
 def _thousandths(text: str) -> int | None:
-    """The decimal number in thousandths, or None if it is no decimal or finer than that."""
+    """Return the decimal number in thousandths, or None if it is no decimal or more precise than that."""
     match = _DECIMAL.fullmatch(text)
     if match is None:
         return None
@@ -48,7 +48,7 @@ def _thousandths(text: str) -> int | None:
 
 
 def parse_cpu(text: str) -> int:
-    """Milli-cpu from `500m`, `2` or `0.5`."""
+    """Return milli-cpu from `500m`, `2` or `0.5`."""
     if text.endswith("m") and text[:-1].isascii() and text[:-1].isdigit() and len(text) <= 20:
         return int(text[:-1])
     milli = _thousandths(text)
@@ -58,7 +58,7 @@ def parse_cpu(text: str) -> int:
 
 
 def parse_memory(text: str) -> int:
-    """MiB from `512Mi`, `4Gi`, `1.5Gi` or `2G`; what is no whole MiB is rounded up."""
+    """Return MiB from `512Mi`, `4Gi`, `1.5Gi` or `2G`; a fraction of a MiB is rounded up."""
     match = _MEMORY.fullmatch(text)
     number = _thousandths(match.group(1)) if match else None
     if match is None or number is None:
@@ -68,7 +68,7 @@ def parse_memory(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds from `30s`, `1h30m` or `500ms`."""
+    """Return milliseconds from `30s`, `1h30m` or `500ms`."""
     total, position = 0, 0
     for match in _DURATION.finditer(text):
         if match.start() != position:
@@ -81,12 +81,12 @@ def parse_duration(text: str) -> int:
 
 
 def format_cpu(milli: int) -> str:
-    """The shortest text that `parse_cpu` reads back."""
+    """Return the shortest text that `parse_cpu` reads back."""
     return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
 
 
 def format_memory(mib: int) -> str:
-    """The shortest exact text that `parse_memory` reads back."""
+    """Return the shortest exact text that `parse_memory` reads back."""
     for unit, size_mib in (("Ti", 1024 * 1024), ("Gi", 1024)):
         if mib and mib % size_mib == 0:
             return f"{mib // size_mib}{unit}"
@@ -94,14 +94,14 @@ def format_memory(mib: int) -> str:
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """An amount of a resource, in the unit that people use for it."""
+    """Return the text of an amount, in the resource's usual unit."""
     if resource in ("cpu", "gpu"):
         return format_cpu(amount)
     return format_memory(amount) if resource in ("memory", "disk") else str(amount)
 
 
 def format_duration(milliseconds: int) -> str:
-    """The shortest text that `parse_duration` reads back."""
+    """Return the shortest text that `parse_duration` reads back."""
     parts = []
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
         count, milliseconds = divmod(milliseconds, size)

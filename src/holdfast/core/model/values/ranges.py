@@ -1,7 +1,8 @@
-"""Sets of numbers as runs: (first, after the last), in order and apart. A thousand in a row are one pair.
+"""Sets of numbers as ranges: (first, after the last), in order and disjoint. A thousand consecutive numbers are one
+pair.
 
-Ordinals are kept so wherever they are listed. What writes them may name single numbers, too, and older logs do nothing
-else: `ranges_of` reads both. A change of a few numbers costs a copy of the pairs, and no step for each of them.
+All lists of ordinals have this form. Writers may name single numbers, too, and older logs contain nothing else:
+`ranges_of` reads both. A change of a few numbers copies the pairs, without a step per number.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from typing import TYPE_CHECKING
 
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]
-#: Numbers and runs of them, in any order: how people, older logs and commands may name a set.
+#: Numbers and ranges in any order: the form in which users, older logs and commands may name a set.
 Named = tuple[int | Range, ...]
 
 if TYPE_CHECKING:
-    #: The type of a field that is kept as runs, and read as either: the struct makes it `ranges_of` what it was given.
+    #: The type of a field that is stored as ranges and accepts both forms: the struct converts it with `ranges_of`.
     Ordinals = Ranges
 else:
     Ordinals = Named
 
-#: So few runs are put in one by one; more are merged.
+#: Up to this many ranges are inserted one by one; more are merged.
 _FEW = 8
 
 
 def ranges_of(named: Iterable[int | Range]) -> Ranges:
-    """The set of all that is named. Runs that are empty or backwards name nothing."""
+    """Return the set of all named numbers. Empty or reversed ranges name none."""
     found: list[Range] = []
     pairs = [(one, one + 1) if isinstance(one, int) else one for one in named]
     for first, after in pairs if _is_sorted(pairs) else sorted(pairs):
@@ -42,12 +43,12 @@ def ranges_of(named: Iterable[int | Range]) -> Ranges:
 
 
 def as_named(named: int | Iterable[int | Range]) -> tuple[int | Range, ...]:
-    """What a command names, which may be one number."""
+    """Return the numbers and ranges that a command names, possibly as one number."""
     return (named,) if isinstance(named, int) else tuple(named)
 
 
 def is_named_once(named: Iterable[int | Range]) -> bool:
-    """Whether no number is named twice, and no run is empty or backwards."""
+    """Whether no number is named twice, and no range is empty or reversed."""
     sizes = [1 if isinstance(one, int) else one[1] - one[0] for one in named]
     return all(count > 0 for count in sizes) and sum(sizes) == count_numbers(ranges_of(named))
 
@@ -59,22 +60,22 @@ def contains(runs: Ranges, number: int) -> bool:
 
 
 def count_numbers(runs: Ranges) -> int:
-    """How many numbers are in the set."""
+    """Return how many numbers are in the set."""
     return sum(after - first for first, after in runs)
 
 
 def numbers(runs: Ranges) -> Iterator[int]:
-    """Every number, the smallest first."""
+    """Yield the numbers in ascending order."""
     return chain.from_iterable(range(first, after) for first, after in runs)
 
 
 def expanded(runs: Ranges) -> tuple[int, ...]:
-    """Every number, as older logs list them."""
+    """Return a tuple of the numbers, as older logs list them."""
     return tuple(numbers(runs))
 
 
 def with_numbers(runs: Ranges, named: Iterable[int | Range]) -> Ranges:
-    """The set with these in it, too."""
+    """Return the set with these numbers added."""
     more = ranges_of(named)
     if not runs or not more:
         return runs or more
@@ -90,7 +91,7 @@ def with_numbers(runs: Ranges, named: Iterable[int | Range]) -> Ranges:
 
 
 def without(runs: Ranges, gone: Ranges) -> Ranges:
-    """The set without these."""
+    """Return the set without these numbers."""
     if not runs or not gone:
         return runs
     if len(gone) > _FEW:
@@ -105,7 +106,7 @@ def without(runs: Ranges, gone: Ranges) -> Ranges:
 
 
 def _left_of(runs: Ranges, gone: Ranges) -> Iterator[Range]:
-    """What is left of each run, in one walk along both."""
+    """Yield the remainders of each range, in one walk along both lists."""
     place = 0
     for first, after in runs:
         while place < len(gone) and gone[place][1] <= first:
@@ -121,17 +122,17 @@ def _left_of(runs: Ranges, gone: Ranges) -> Iterator[Range]:
 
 
 def common(one: Ranges, other: Ranges) -> Ranges:
-    """What is in both."""
+    """Return the intersection of two sets."""
     return without(one, without(one, other))
 
 
 def is_within(runs: Ranges, outer: Ranges) -> bool:
-    """Whether all of it is in the other."""
+    """Whether the set is a subset of the other."""
     return not without(runs, outer)
 
 
 def first_of(runs: Ranges, count: int) -> Ranges:
-    """The smallest numbers, so many or as many as there are."""
+    """Return the smallest numbers, at most `count`."""
     found: list[Range] = []
     for first, after in runs:
         if count <= 0:
@@ -142,7 +143,7 @@ def first_of(runs: Ranges, count: int) -> Ranges:
 
 
 def last_of(runs: Ranges, count: int) -> Ranges:
-    """The largest numbers, so many or as many as there are."""
+    """Return the largest numbers, at most `count`."""
     found: list[Range] = []
     for first, after in reversed(runs):
         if count <= 0:
@@ -153,7 +154,7 @@ def last_of(runs: Ranges, count: int) -> Ranges:
 
 
 def split_ranges(runs: Ranges, most: int) -> Iterator[Ranges]:
-    """The set in sets of so many numbers, the smallest first; the last may have fewer."""
+    """Split the set into sets of `most` numbers, in ascending order; the last may have fewer."""
     part: list[Range] = []
     left = most
     for first, after in runs:
@@ -170,13 +171,13 @@ def split_ranges(runs: Ranges, most: int) -> Iterator[Ranges]:
 
 
 def is_well_formed(runs: Ranges) -> bool:
-    """Whether its runs are in order and apart, and none is empty."""
+    """Whether the ranges are in order, disjoint and not empty."""
     edges = [edge for run in runs for edge in run]
     return all(left < right for left, right in pairwise(edges))
 
 
 def format_ranges(runs: Ranges) -> list[str]:
-    """As people read them: `7`, `0-99999`."""
+    """Return the displayed form of the ranges: `7`, `0-99999`."""
     return [str(first) if after == first + 1 else f"{first}-{after - 1}" for first, after in runs]
 
 

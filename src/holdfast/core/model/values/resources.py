@@ -1,7 +1,7 @@
 """Resource vectors and their arithmetic.
 
-cpu in milli-cpu, memory and disk in MiB, gpu in milli-GPU (1000 is one device), and named extended resources as sorted
-pairs. A resource that is not mentioned is zero: a quota that does not name a resource grants none of it.
+Units: cpu in milli-cpu, memory and disk in MiB, gpu in milli-GPU (1000 is one device). Named extended resources are
+sorted pairs. A missing resource is zero: a quota that does not name a resource grants none of it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from holdfast.core.model.values.structs import Row
 
 Extended = tuple[tuple[str, int], ...]
 
-#: No single amount may pass this: sums of millions of them still fit into 63 bits.
+#: Limit of a single amount: sums of millions of them fit into 63 bits.
 AMOUNT_MAX = 2**40
-#: What an extended resource is not called: a built-in one, or what a breach calls one device of a node.
+#: Names that no extended resource has: built-in ones, and the prefix by which a breach names one device of a node.
 BUILT_IN = ("cpu", "memory", "disk", "gpu")
 DEVICE = "device/"
 
@@ -40,7 +40,7 @@ def _merge(left: Extended, right: Extended, sign: int) -> Extended:
 
 
 def add(left: Resources, right: Resources) -> Resources:
-    """left + right."""
+    """Return left + right."""
     extended = _merge(left.extended, right.extended, 1) if right.extended else left.extended
     return Resources(
         left.cpu + right.cpu, left.memory + right.memory, left.disk + right.disk, left.gpu + right.gpu, extended
@@ -48,7 +48,7 @@ def add(left: Resources, right: Resources) -> Resources:
 
 
 def subtract(left: Resources, right: Resources) -> Resources:
-    """left - right; may be negative where less was there than is taken."""
+    """Return left - right, which may be negative."""
     extended = _merge(left.extended, right.extended, -1) if right.extended else left.extended
     return Resources(
         left.cpu - right.cpu, left.memory - right.memory, left.disk - right.disk, left.gpu - right.gpu, extended
@@ -56,7 +56,7 @@ def subtract(left: Resources, right: Resources) -> Resources:
 
 
 def times(one: Resources, count: int) -> Resources:
-    """one, count times."""
+    """Return the amount multiplied by a count."""
     if count == 1:
         return one
     extended = tuple([(name, amount * count) for name, amount in one.extended]) if count and one.extended else ()
@@ -64,7 +64,7 @@ def times(one: Resources, count: int) -> Resources:
 
 
 def total(amounts: Iterable[Resources]) -> Resources:
-    """The sum of all amounts."""
+    """Return the sum of all amounts."""
     result = ZERO
     for amount in amounts:
         result = add(result, amount)
@@ -72,7 +72,7 @@ def total(amounts: Iterable[Resources]) -> Resources:
 
 
 def elementwise_max(left: Resources, right: Resources) -> Resources:
-    """The larger amount of each resource."""
+    """Return the larger amount of each resource."""
     extended = left.extended
     if left.extended or right.extended:
         mine, other = dict(left.extended), dict(right.extended)
@@ -87,7 +87,7 @@ def elementwise_max(left: Resources, right: Resources) -> Resources:
 
 
 def elementwise_min(left: Resources, right: Resources) -> Resources:
-    """The smaller amount of each resource."""
+    """Return the smaller amount of each resource."""
     other = dict(right.extended)
     extended = tuple((name, min(amount, other[name])) for name, amount in left.extended if other.get(name))
     return Resources(
@@ -100,13 +100,13 @@ def elementwise_min(left: Resources, right: Resources) -> Resources:
 
 
 def clamp_zero(amounts: Resources) -> Resources:
-    """The same amounts with every negative one raised to zero."""
+    """Return the amounts with negative ones raised to zero."""
     extended = tuple((name, amount) for name, amount in amounts.extended if amount > 0)
     return Resources(max(amounts.cpu, 0), max(amounts.memory, 0), max(amounts.disk, 0), max(amounts.gpu, 0), extended)
 
 
 def first_exceeded(use: Resources, limit: Resources) -> str:
-    """The name of the first resource of which `use` is more than `limit`; empty when all is within."""
+    """Return the first resource of which `use` exceeds `limit`; empty if there is none."""
     if use.cpu > limit.cpu:
         return "cpu"
     if use.memory > limit.memory:
@@ -124,7 +124,7 @@ def first_exceeded(use: Resources, limit: Resources) -> str:
 
 
 def first_lacking(need: Resources, use: Resources, limit: Resources) -> str:
-    """The name of the first resource that is needed and of which there is not so much left; empty when all is there."""
+    """Return the first needed resource of which less than the need is left; empty if there is none."""
     if need.cpu and use.cpu + need.cpu > limit.cpu:
         return "cpu"
     if need.memory and use.memory + need.memory > limit.memory:
@@ -140,13 +140,13 @@ def first_lacking(need: Resources, use: Resources, limit: Resources) -> str:
 
 
 def names_in(*amounts: Resources) -> list[str]:
-    """Every resource that could be told apart in these: the four that there always are, then the extended ones."""
+    """Return the names of all resources in these amounts: the four built-in ones, then the extended ones."""
     extended = {name for amount in amounts for name, _ in amount.extended}
     return [*BUILT_IN, *sorted(extended)]
 
 
 def from_amounts(amounts: Mapping[str, int]) -> Resources:
-    """Amounts by name as a vector; of what there is nothing, nothing is said."""
+    """Return a vector of amounts by name; missing amounts are zero."""
     cpu, memory, disk, gpu = (amounts.get(name, 0) for name in BUILT_IN)
     rest = sorted((name, amount) for name, amount in amounts.items() if amount)
     extended = tuple(pair for pair in rest if pair[0] not in BUILT_IN)
@@ -154,14 +154,14 @@ def from_amounts(amounts: Mapping[str, int]) -> Resources:
 
 
 def amount_of(amounts: Resources, name: str) -> int:
-    """How much of the named resource there is."""
+    """Return the amount of the named resource."""
     if name in BUILT_IN:
         return int(getattr(amounts, name))
     return dict(amounts.extended).get(name, 0)
 
 
 def amount_problem(amounts: Resources) -> str:
-    """Why this is no amount that anybody may ask for or declare; empty when it is one."""
+    """Return why this amount cannot be requested or declared; empty if it can."""
     named = (
         ("cpu", amounts.cpu), ("memory", amounts.memory), ("disk", amounts.disk), ("gpu", amounts.gpu),
         *amounts.extended
@@ -171,13 +171,13 @@ def amount_problem(amounts: Resources) -> str:
             return f"{name} is {amount}; it must be between 0 and {AMOUNT_MAX}"
     names = [name for name, _ in amounts.extended]
     if names != sorted(set(names)) or not all(names) or not all(amount for _, amount in amounts.extended):
-        return "extended resources must be named once each, in order, with more than none of each"
+        return "extended resources must be named once each, in sorted order, with amounts above zero"
     taken = next((name for name in names if name in BUILT_IN or name.startswith(DEVICE)), "")
-    return f"no extended resource is called {taken}: that is something else" if taken else ""
+    return f"{taken} is reserved and cannot name an extended resource" if taken else ""
 
 
 def nonzero_amounts(of: Resources) -> Iterator[tuple[str, int]]:
-    """Every resource of which there is some."""
+    """Yield every resource with a positive amount."""
     for name, amount in (("cpu", of.cpu), ("memory", of.memory), ("disk", of.disk), ("gpu", of.gpu), *of.extended):
         if amount > 0:
             yield name, amount

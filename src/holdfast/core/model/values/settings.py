@@ -1,7 +1,6 @@
-"""The numbers the promises stand on, and the one function that refuses an unsafe set.
+"""The settings of a ledger, and the function that rejects an unsafe set.
 
-All times are milliseconds. Each default is where we start; `settings_problems` says which sets would break a promise,
-and why.
+All times are in milliseconds. `settings_problems` returns the guarantees that a set would break, and why.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ from msgspec import Struct
 
 from holdfast.core.model.values.structs import Document, Duration
 
-#: Ten years: what is added to a time stays a time that can be written down.
+#: Ten years: a time plus a setting stays a representable time.
 NUMBER_MAX = 10 * 365 * 86_400_000
-#: A day: a fence that has begun is never shortened, so a slip of the pen lasts as long.
+#: A day: a fence that has begun is never shortened, so a mistake lasts at most this long.
 FENCE_MAX = 86_400_000
 
 
 class Settings(Document, frozen=True):
-    """Every number that a ledger judges by."""
+    """Every number that a ledger decides by."""
 
     session_lease: Duration = 10_000
     proof_interval: Duration = 500
@@ -48,7 +47,7 @@ DEFAULTS = Settings()
 
 
 class AgentTimes(Struct, frozen=True, rename="camel"):
-    """What an agent is told of its region's numbers, with every renewal: what it must keep for the fence to be one."""
+    """The settings that an agent receives with every renewal and must observe, so that the fence is effective."""
 
     lease: Duration
     grace: Duration
@@ -57,7 +56,7 @@ class AgentTimes(Struct, frozen=True, rename="camel"):
 
 
 def agent_times(settings: Settings) -> AgentTimes:
-    """What agents are told."""
+    """Return the settings for agents."""
     return AgentTimes(settings.session_lease, settings.grace, settings.kill_margin, settings.fence_time)
 
 
@@ -65,18 +64,19 @@ DEFAULT_TIMES = agent_times(DEFAULTS)
 
 
 def with_drift(duration: int, settings: Settings) -> int:
-    """The longest that `duration` can last on a clock within the drift bound, rounded up."""
+    """Return the longest that `duration` can last on a clock within the drift bound, rounded up."""
     return duration + -(-duration * settings.drift_per_million // 1_000_000)
 
 
 def outlasting(settings: Settings) -> Duration:
-    """For how long at most what runs in a region by a leased right outlasts it there: a leader comes just before its
-    end and another one after that, each within a session lease, and what is not heard of then is fenced."""
+    """Return how long a run with a leased right may outlast that right in a region. A leader starts just before the end
+    and another one after that, each within a session lease; then unreported runs are fenced.
+    """
     return 2 * settings.session_lease + settings.fence_time
 
 
 def settings_problems(settings: Settings) -> list[str]:
-    """Why this set would break a promise; empty when it is safe."""
+    """Return why this set would break a guarantee; empty if it is safe."""
     s = settings
     found = [
         f"{name} must be above zero"
@@ -85,13 +85,13 @@ def settings_problems(settings: Settings) -> list[str]:
     ]
     found += [f"{name} may be at most {NUMBER_MAX}" for name in s.__struct_fields__ if getattr(s, name) > NUMBER_MAX]
     if s.fence_time > FENCE_MAX:
-        found.append(f"fence_time may be at most {FENCE_MAX}: what has begun by it is not shortened any more")
+        found.append(f"fence_time may be at most {FENCE_MAX}: a fence that has begun is not shortened")
     if s.drift_per_million < 0 or s.grace < 0:
         found.append("drift_per_million and grace cannot be negative")
     if s.proof_interval * 5 > s.session_lease:
-        found.append("proof_interval may be at most a fifth of session_lease: a renewal must be worth something")
+        found.append("proof_interval may be at most a fifth of session_lease: a session must survive missed renewals")
     if s.fence_time < with_drift(s.session_lease, s) + s.grace + s.kill_margin:
-        found.append("fence_time must cover the drifted lease, grace and kill_margin: otherwise two may run")
+        found.append("fence_time must cover the drifted lease, grace and kill_margin: otherwise two runs may overlap")
     if s.lost_after <= s.suspect_after:
         found.append("lost_after must be longer than suspect_after: suspicion comes first")
     if s.grant_life < 2 * s.lost_after:

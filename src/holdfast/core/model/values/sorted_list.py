@@ -1,7 +1,7 @@
-"""A sorted list that is shared by reference, as rows are: a new one for each change, and most of it is the old one.
+"""An immutable sorted list: a change makes a new list that shares most chunks with the old one.
 
-Values lie in chunks. A change copies one chunk and the list of chunks: of 5,000 values about two hundred references,
-where a plain tuple would be copied whole. Which values lie together depends on the past.
+A change copies one chunk and the list of chunks: about two hundred references for 5,000 values, where a tuple would be
+copied completely. How values are split into chunks depends on the history.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any, Generic, TypeVar
 
 V = TypeVar("V", bound=Any)
 
-#: A chunk has at most so many values; a full one becomes two.
+#: Largest number of values in a chunk; a larger one is split in two.
 CHUNK = 128
 
 
 class SortedList(Generic[V]):
-    """Values that differ from one another, the smallest first. It never changes."""
+    """Distinct values in ascending order. A list never changes."""
 
     __slots__ = ("_chunks", "_firsts")
 
     def __init__(self, values: Iterable[V] = ()) -> None:
-        """Of values in any order."""
+        """Make a list of values in any order."""
         found = sorted(values)
         half = CHUNK // 2
         self._take(tuple(tuple(found[first : first + half]) for first in range(0, len(found), half)))
@@ -39,7 +39,7 @@ class SortedList(Generic[V]):
             yield from chunk
 
     def __eq__(self, other: object) -> bool:
-        """Whether both hold the same, however it lies."""
+        """Whether both have the same values, however split into chunks."""
         return isinstance(other, SortedList) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -52,7 +52,7 @@ class SortedList(Generic[V]):
         return self._chunks[chunk][place : place + 1] == (value,) if self._chunks else False
 
     def with_(self, value: V) -> SortedList[V]:
-        """This list with one more value."""
+        """Return this list with one more value."""
         chunk, place = self._find(value)
         old = self._chunks[chunk] if self._chunks else ()
         new = (*old[:place], value, *old[place:])
@@ -60,7 +60,7 @@ class SortedList(Generic[V]):
         return self._replaced(chunk, parts)
 
     def without(self, value: V) -> SortedList[V]:
-        """This list without a value, which is in it."""
+        """Return this list without a value, which must be in it."""
         chunk, place = self._find(value)
         old = self._chunks[chunk]
         assert old[place] == value, f"{value} is not there"
@@ -68,12 +68,12 @@ class SortedList(Generic[V]):
         return self._replaced(chunk, (new,) if new else ())
 
     def place_of(self, value: V) -> int:
-        """How many are smaller."""
+        """Return the number of smaller values."""
         chunk, place = self._find(value)
         return sum(map(len, self._chunks[:chunk])) + place
 
     def each(self, places: Iterable[int]) -> list[V]:
-        """The values at these places, which are falling."""
+        """Return the values at these positions, which must be descending."""
         found: list[V] = []
         chunk, first = len(self._chunks), len(self)
         for place in places:
@@ -84,7 +84,7 @@ class SortedList(Generic[V]):
         return found
 
     def _find(self, value: V) -> tuple[int, int]:
-        """In which chunk it lies, or would, and where."""
+        """Return the chunk in which a value is or would be, and the position there."""
         chunk = max(0, bisect_right(self._firsts, value) - 1)
         return chunk, bisect_left(self._chunks[chunk], value) if self._chunks else 0
 

@@ -1,17 +1,14 @@
-"""Two kinds of struct, and why there are two.
+"""The two kinds of struct: documents and rows.
 
-A *document* is what people write and read: named fields, camelCase outside, unknown fields refused. A *row* is what
-the log and the tables hold by the million: encoded as an array in field order, without the collector's header. Both are
-frozen: changing an object means replacing it, so that a fork of the state copies references only.
+A *document* is written and read by operators and tenants: named fields, camelCase outside, unknown fields rejected. A
+*row* is stored by the million in the log and the tables: an array in field order, without the garbage collector's
+header. Both are frozen: a change replaces the object, so that a fork of the state copies references only. Both declare
+the ledger level that added them, or some of their fields (see `ledger.levels`).
 
-Both say which level of the log's format added them, or some of their fields (see `ledger.levels`).
-
-One spelling for what is as it is by default.
-
-A document leaves out fields that have their default, and msgspec finds those by identity: a 10,000 that somebody wrote
-is another object than the 10,000 of the class, and would be spelled out. Then equal documents would have two encodings,
-and the digests of templates, bodies and states would depend on who wrote what (ADR 0019). So whoever makes a document,
-also by decoding one, gets the default itself wherever a value equals it.
+A document has one spelling. It leaves out fields with their default value, and msgspec compares those by identity: a
+10,000 from an input is another object than the 10,000 of the class, and would be written. Equal documents would then
+have two encodings, and the digests of templates, bodies and states would depend on the author (ADR 0019). So
+constructing or decoding a document replaces every value that equals a default with the default itself.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from msgspec.structs import fields, force_setattr
 
 
 class Canonical(Struct, frozen=True):
-    """A struct whose fields hold their defaults themselves, and never something that only equals them."""
+    """A struct in which a value that equals the field's default is the default object itself."""
 
     def __post_init__(self) -> None:
         for name, default in _spelled_in_two_ways(type(self)):
@@ -36,34 +33,34 @@ class Canonical(Struct, frozen=True):
 
 
 class Document(Canonical, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    """An object, or a part of one, that people write."""
+    """An object, or a part of one, that operators or tenants write."""
 
-    #: By field: the level that added it. It has a default, which is what it holds in logs of lower levels.
+    #: The level that added each field. Such a field has a default, its value in logs of lower levels.
     ADDED: ClassVar[Mapping[str, int]] = {}
 
 
 class Row(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """A compact record. It never refers back to what refers to it, so the collector need not look at it."""
+    """A compact record. It is never part of a reference cycle, so the garbage collector can skip it."""
 
-    #: The level that added it: below that it cannot be written.
+    #: The level that added the struct: it cannot be written below that level.
     SINCE: ClassVar[int] = 1
-    #: By field: the level that added it. Those come last and have a default, which is what they hold below that.
+    #: The level that added each field. Such fields come last and have a default, their value below that level.
     ADDED: ClassVar[Mapping[str, int]] = {}
-    #: By field: how it is written below level 2, where that is not as it is held.
+    #: Conversions of fields whose form below level 2 differs from the stored one.
     LOWERED: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
 
 
-# Whole numbers inside; `form` says how people see them (see `api.documents`). Decoding does not look at it.
+# Integers inside; `form` selects the form that operators and tenants see (see `api`). Decoding ignores it.
 
 #: A log revision packed into one integer (see `ledger.revision`). Uids and epochs are revisions.
 Revision = Annotated[int, Meta(extra={"form": "revision"})]
-#: Ledger time in milliseconds since 1970, as the leader stamped it.
+#: Ledger time in milliseconds since 1970: the leader's timestamp.
 Instant = Annotated[int, Meta(extra={"form": "instant"})]
 #: A span of time in milliseconds.
 Duration = Annotated[int, Meta(extra={"form": "duration"})]
-#: A share of something, in percent.
+#: A share in percent.
 Percent = Annotated[int, Meta(extra={"form": "percent"})]
-#: Text that is taken and never shown again.
+#: A text that is accepted and never shown again.
 Secret = Annotated[str, Meta(extra={"form": "secret"})]
 #: The identity of a slot: (workload uid, ordinal).
 SlotKey = tuple[int, int]
@@ -71,7 +68,7 @@ SlotKey = tuple[int, int]
 
 @cache
 def _spelled_in_two_ways(struct: type[Canonical]) -> tuple[tuple[str, Any], ...]:
-    """The fields whose default another object can equal: None, truths, enums, and what is empty or small, are one."""
+    """Return the fields whose default could equal another object: not None, bools, enums, empty or small values."""
     found = ((field.name, field.default) for field in fields(struct) if field.default is not NODEFAULT)
     return tuple((name, default) for name, default in found if not _is_one_object(default))
 

@@ -1,10 +1,10 @@
 """Command handlers of the platform: state in, `Accepted(events)` or `Refused` out.
 
-A handler never writes state. Only `definition` imports this folder, and the offline checks of the API.
+A handler never writes state. Only `definition` and the offline checks of the API import this folder.
 
 - `checks`             names, scopes, senders: checks that all handlers share
 - `objects`            Put, Delete
-- `object_kinds`       per kind: what a Put must satisfy, and what still refers to the object
+- `object_kinds`       per kind: the checks of a Put, and the references that prevent a Delete
 - `workloads`          PutWorkload: admission of a workload
 - `workload_deletion`  DeleteWorkload, ReleaseFinalizer, templates that no workload names
 - `assignments`        Assign

@@ -1,10 +1,10 @@
-"""Activate, EndAssignment, RemoveAssignment, Adopt: how an assignment goes on after it was made.
+"""Activate, EndAssignment, RemoveAssignment, Adopt: the stages of an assignment.
 
-    standby --Activate--> active --EndAssignment--> ended --RemoveAssignment, by the region--> gone
+    standby --Activate--> active --EndAssignment--> ended --RemoveAssignment, by the region--> removed
        \\____________________________/
-    recovery --Adopt--> serving, paid by the quota
+    recovery --Adopt--> serving, charged to the quota
 
-The one idea: the platform ends, the region releases. Between the two the region still has what it had.
+The platform ends an assignment, the region releases it. In between, the region still has its slots.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 def activate(state: PlatformState, command: Activate, ctx: CommandContext) -> Accepted | Refused:
-    """What stood by runs. A suspect survivor may do so: it holds the room, and recovery comes before suspicion."""
+    """Start a standby assignment. A suspect region may: it holds the capacity, and recovery is more urgent."""
     standby = state.assignments.get(command.assignment)
     if standby is None:
         return not_found("assignment", command.assignment)
@@ -63,7 +63,7 @@ def activate(state: PlatformState, command: Activate, ctx: CommandContext) -> Ac
 
 
 def end_assignment(state: PlatformState, command: EndAssignment, ctx: CommandContext) -> Accepted | Refused:
-    """Never refused for where the region is: nothing more is wanted there."""
+    """End an assignment. The health of its region is no reason to refuse, since nothing more is requested there."""
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
@@ -75,9 +75,9 @@ def end_assignment(state: PlatformState, command: EndAssignment, ctx: CommandCon
 
 
 def remove_assignment(state: PlatformState, command: RemoveAssignment, ctx: CommandContext) -> Accepted | Refused:
-    """The region's word that nothing of it is left frees the identities in it, too: evidence (a) of RULES 6.
+    """Remove an ended assignment that its region has released. That frees its identities, too: evidence (a) of RULES 6.
 
-    What of batch work it had done it says with that word: nobody does it again.
+    The region reports how much batch work was done, so that no region repeats it.
     """
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
@@ -89,7 +89,7 @@ def remove_assignment(state: PlatformState, command: RemoveAssignment, ctx: Comm
     held = with_numbers(assignment.ordinals, assignment.returning)
     if count_numbers(held) > RIGHTS_MAX:
         facts = {"assignment": assignment.uid, "rights": count_numbers(held), "most": RIGHTS_MAX}
-        message = f"it has {count_numbers(held)} rights: they are given back first, {RIGHTS_MAX} at a time"
+        message = f"it has {count_numbers(held)} rights: release them first, {RIGHTS_MAX} at a time"
         return Refused(Code.IN_USE, message, facts)
     released = freed_right_events(state, [(assignment.workload, assignment.region, held)], "released by its region")
     gone = removal_event(
@@ -101,12 +101,12 @@ def remove_assignment(state: PlatformState, command: RemoveAssignment, ctx: Comm
 def _refuse_done(command: RemoveAssignment) -> Refused | None:
     names = [template for template, _ in command.done]
     if len(names) > COUNTS_MAX or names != sorted({*names}) or not all(count > 0 for _, count in command.done):
-        return malformed(f"up to {COUNTS_MAX} templates in order, and of each how many", templates=len(names))
+        return malformed(f"up to {COUNTS_MAX} templates in order, each with a count above 0", templates=len(names))
     return None
 
 
 def adopt(state: PlatformState, command: Adopt, ctx: CommandContext) -> Accepted | Refused:
-    """Recovered work moves from the recovery budget to the quota, by an explicit step and never by itself (RULES 7)."""
+    """Move recovered work from the recovery budget to the quota. It is an explicit step, never automatic (RULES 7)."""
     recovered = state.assignments.get(command.assignment)
     if recovered is None:
         return not_found("assignment", command.assignment)
@@ -150,7 +150,7 @@ def _refuse_second(state: PlatformState, recovered: Assignment) -> Refused | Non
 
 
 def _refuse_shared(state: PlatformState, recovered: Assignment) -> Refused | None:
-    """Its share of the disruption budget counts once it serves."""
+    """Refuse a share that would exceed the disruption budget: it counts once the assignment serves."""
     most = state.workloads[recovered.workload].spec.disruption_max
     shared = disruption_shared(assignments_of(state, recovered.workload)) + recovered.disruption
     if not recovered.disruption or shared <= most:

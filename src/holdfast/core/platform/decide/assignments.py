@@ -1,8 +1,7 @@
-"""Assign: how many of a workload's replicas a region has, of which template, for which purpose.
+"""Assign: how many of a workload's replicas a region runs, of which template, for which purpose.
 
-An assignment is everything a region must know of a workload, so a region that is cut off goes on by itself. There is
-one for each workload, region and purpose. What is new or raised is judged by where it goes; what is lowered never
-waits for anything.
+There is one assignment for each workload, region and purpose. It contains all that the region needs, so a region
+without connection continues. The region's checks apply to new and raised counts; lowered counts are always accepted.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def assign(state: PlatformState, command: Assign, ctx: CommandContext) -> Accept
 def assignment_in(
     state: PlatformState, workload: Revision, region: str, purpose: AssignmentPurpose
 ) -> Assignment | None:
-    """The one assignment of a workload to a region for a purpose."""
+    """Return the assignment of a workload to a region for a purpose."""
     found = (a for a in assignments_of(state, workload) if a.region == region and a.purpose is purpose)
     return next(found, None)
 
@@ -67,13 +66,13 @@ def assignment_in(
 def assignment_events(
     state: PlatformState, workload: Workload, old: Assignment | None, new: Assignment, ctx: CommandContext
 ) -> tuple[object, ...]:
-    """The new assignment in place of the old one, with what follows for the workload's breaches."""
+    """Return the events that store the new assignment in place of the old one, with the workload's breaches."""
     others = [a for a in assignments_of(state, workload.meta.uid) if old is None or a.uid != old.uid]
     return (AssignmentStored(new), *recount_workload(state, workload, [*others, new], ctx))
 
 
 def refuse_ending(workload: Workload) -> Refused | None:
-    """A workload that is being deleted is not changed any more."""
+    """Refuse to change a workload that is being deleted."""
     if workload.meta.deletion is None:
         return None
     facts = {"workload": workload.meta.uid}
@@ -96,7 +95,7 @@ def _refuse_shape(command: Assign, workload: Workload) -> Refused | None:
     if command.stage is AssignmentStage.ENDED:
         return malformed("an assignment is ended by EndAssignment", stage=command.stage.value)
     if command.stage is AssignmentStage.STANDBY and command.purpose is not AssignmentPurpose.RECOVERY:
-        return contradictory("only recovery stands by", purpose=command.purpose.value)
+        return contradictory("only recovery assignments can be standby", purpose=command.purpose.value)
     if command.purpose is AssignmentPurpose.RECOVERY and not workload.spec.recovery.budget:
         return contradictory(f"workload {workload.meta.name} names no recovery budget", workload=workload.meta.uid)
     return None
@@ -134,7 +133,9 @@ def _proposed(
 
 
 def _returning(state: PlatformState, command: Assign) -> Ranges:
-    """What no assignment of the region lists is asked for by the one for serving: one list of it is enough."""
+    """Return the ordinals to be released: held rights that no assignment of the region lists. Only the serving one has
+    them.
+    """
     if command.purpose is not AssignmentPurpose.SERVING:
         return ()
     left = without(held_in(state, command.workload, command.region), ranges_of(command.ordinals))
@@ -147,17 +148,17 @@ def _returning(state: PlatformState, command: Assign) -> Ranges:
 def _refuse_phase(state: PlatformState, new: Assignment, old: Assignment | None) -> Refused | None:
     if old is not None and old.stage is AssignmentStage.ENDED:
         facts = {"assignment": old.uid, "region": old.region}
-        return Refused(Code.WRONG_PHASE, f"region {old.region} has not released the ended one yet", facts)
+        return Refused(Code.WRONG_PHASE, f"region {old.region} has not released the ended assignment yet", facts)
     running = old is not None and old.stage is AssignmentStage.ACTIVE
     if running and new.stage is AssignmentStage.STANDBY:
-        return Refused(Code.WRONG_PHASE, "what runs does not stand by again; end it", {"assignment": new.uid})
+        return Refused(Code.WRONG_PHASE, "an active assignment never stands by again; end it", {"assignment": new.uid})
     if new.purpose is AssignmentPurpose.RECOVERY and new.stage is AssignmentStage.ACTIVE and not running:
         return refuse_without_loss(state)
     return None
 
 
 def refuse_without_loss(state: PlatformState) -> Refused | None:
-    """Recovery runs only once a region is lost: its budget is nobody's second quota."""
+    """Refuse to run recovery before a region is lost: its budget is no second quota."""
     if any(region.status.health is RegionHealth.LOST for region in state.regions.values()):
         return None
     return Refused(Code.TOO_EARLY, "no region is lost, so there is nothing to recover", {})
@@ -167,11 +168,11 @@ def _refuse_place(
     state: PlatformState, workload: Workload, region: Region, new: Assignment, old: Assignment | None
 ) -> Refused | None:
     name, health = new.region, region.status.health
-    # An empty one asks for rights back that the region was granted and has never been told of: it may always be told.
+    # An empty assignment may always request rights back that were granted to the region and never reached it.
     more = _raises(old, new) if old is not None else bool(new.shares or new.ordinals or not new.returning)
     if health is not RegionHealth.HEALTHY and more:
         facts = {"region": name, "health": health.value, "since": region.status.since}
-        return Refused(Code.REGION_UNAVAILABLE, f"region {name} is {health}: nothing new goes there", facts)
+        return Refused(Code.REGION_UNAVAILABLE, f"region {name} is {health}: nothing new is assigned there", facts)
     if not placement_allows(workload.spec, region) and more:
         facts = {"region": name, "jurisdiction": region.spec.jurisdiction}
         return Refused(Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {name}", facts)
@@ -183,14 +184,14 @@ def _refuse_place(
 
 
 def too_far(workload: Workload, region: str) -> Refused:
-    """A region is not within the limits of how far a workload may be from its clients."""
+    """Refuse a region outside the latency limits of a workload."""
     limits = {rule.client: rule.limit for rule in workload.spec.placement.latency if rule.limit}
-    message = f"region {region} is too far from the clients of workload {workload.meta.name}, or does not say how far"
+    message = f"region {region} is too far from the clients of workload {workload.meta.name}, or its latency is unknown"
     return Refused(Code.LATENCY, message, {"region": region, "limits": limits})
 
 
 def _raises(old: Assignment, new: Assignment) -> bool:
-    """Whether any template, identity or standing by becomes more than it was."""
+    """Check whether the count of a template, the identities or the stage grow."""
     counts = {share.template: share.count for share in old.shares}
     more = any(share.count > counts.get(share.template, 0) for share in new.shares)
     return more or new.stage is not old.stage or not is_within(new.ordinals, old.ordinals)
@@ -202,9 +203,9 @@ def _refuse_budget(state: PlatformState, workload: Workload, region: str) -> Ref
     if budget is None:
         return not_found("RecoveryBudget", name)
     if region not in budget.spec.regions:
-        return contradictory(f"budget {name} holds no room in region {region}", budget=name, region=region)
+        return contradictory(f"budget {name} reserves no capacity in region {region}", budget=name, region=region)
     if budget.spec.tenants and workload.meta.tenant not in budget.spec.tenants:
-        return contradictory(f"budget {name} holds no room for tenant {workload.meta.tenant}", budget=name)
+        return contradictory(f"budget {name} reserves no capacity for tenant {workload.meta.tenant}", budget=name)
     return None
 
 
@@ -216,7 +217,7 @@ def _refuse_templates(state: PlatformState, new: Assignment) -> Refused | None:
 def _refuse_disruption(
     state: PlatformState, workload: Workload, new: Assignment, old: Assignment | None
 ) -> Refused | None:
-    """Shares of the budget add up to the budget; where it was lowered below them, none may grow."""
+    """Refuse to raise a share if all shares then exceed the disruption budget."""
     most, before = workload.spec.disruption_max, old.disruption if old is not None else 0
     if new.disruption <= before:
         return None
@@ -229,5 +230,5 @@ def _refuse_disruption(
 
 
 def is_known_to(state: PlatformState, tenant: str, digest: str) -> bool:
-    """Whether a workload of this tenant names the template, or has named it."""
+    """Check whether a workload of this tenant names the template, or has named it."""
     return any(name == tenant for name, _ in state.template_uses.get(digest) or ())

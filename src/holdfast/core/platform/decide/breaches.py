@@ -1,8 +1,8 @@
-"""Promises of the second kind: they hold at commit; once the world breaks one it may shrink and never grow (RULES 18).
+"""At-commit invariants: they hold at commit; an outside fact may break one, whose breach may shrink but never grow.
 
-A quota lowered below what is lent, a disruption budget lowered below what is shared out, a placement rule that
-forbids what already runs: each is somebody's right to say and cannot be undone at once. It is recorded as a breach
-with an owner and a deadline, counted again in every command that touches it, and closed by the one that cures it.
+An operator or tenant may lower a quota below its grants or a disruption budget below its shares, or forbid a region
+that runs replicas (RULES 18). The ledger records a breach with owner and deadline. Every command that touches it
+recounts it, and the one that repairs it closes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BreachEvent = BreachStored | BreachClosed
 
 
 def disruption_shared(assignments: Sequence[Assignment]) -> int:
-    """How much of a workload's disruption budget its regions hold."""
+    """Return how much of a workload's disruption budget its regions hold."""
     return sum(
         a.disruption
         for a in assignments
@@ -36,7 +36,7 @@ def disruption_shared(assignments: Sequence[Assignment]) -> int:
 def recount_workload(
     state: PlatformState, workload: Workload, assignments: Sequence[Assignment], ctx: CommandContext
 ) -> tuple[BreachEvent, ...]:
-    """What changes in a workload's breaches when this is its spec and these are its assignments."""
+    """Return the breach events of a workload with this spec and these assignments."""
     spec, key = workload.spec, str(workload.meta.uid)
     over = disruption_shared(assignments) - spec.disruption_max
     misplaced = _misplaced(state, spec, assignments)
@@ -47,7 +47,7 @@ def recount_workload(
 
 
 def recount_region(state: PlatformState, region: Region, ctx: CommandContext) -> tuple[BreachEvent, ...]:
-    """What a region's new jurisdiction cures. It breaks nothing: what it would break refuses it."""
+    """Return the breaches that a region's new jurisdiction closes. It opens none: a change that would is refused."""
     found: list[BreachEvent] = []
     for breach in state.breaches.values():
         if breach.invariant == PLATFORM_RESIDENCY:
@@ -60,7 +60,7 @@ def recount_region(state: PlatformState, region: Region, ctx: CommandContext) ->
 def _misplaced(
     state: PlatformState, spec: WorkloadSpec, assignments: Sequence[Assignment], changed: Region | None = None
 ) -> int:
-    """How many replicas are assigned where the spec does not allow them, with `changed` as it will be."""
+    """Count replicas in regions that the spec does not allow, with `changed` in place of the stored region."""
     count = 0
     for assignment in assignments:
         region = state.regions[assignment.region]
@@ -72,7 +72,7 @@ def _misplaced(
 
 
 def close_workload(state: PlatformState, workload: Revision, ctx: CommandContext) -> tuple[BreachEvent, ...]:
-    """A workload that is gone breaks nothing."""
+    """Close the breaches of a workload that is removed."""
     key = str(workload)
     return (
         *_recount(state, PLATFORM_DISRUPTION, key, 0, "", ctx),
@@ -83,7 +83,7 @@ def close_workload(state: PlatformState, workload: Revision, ctx: CommandContext
 def recount_account(
     state: PlatformState, account: str, charged: tuple[Resources, Resources], limit: Resources, ctx: CommandContext
 ) -> tuple[BreachEvent, ...]:
-    """What changes in an account's breaches, one for each resource, when `charged` goes from first to second."""
+    """Return the breach events of an account, for each resource, when `charged` changes from first to second."""
     before, after = charged
     names = {name for name, _ in (*before.extended, *after.extended)}
     found: list[BreachEvent] = []

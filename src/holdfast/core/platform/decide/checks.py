@@ -1,13 +1,11 @@
-"""Who may speak for what, beyond the kind of sender that the judge has checked.
+"""Checks of senders, scopes and names that all handlers share.
 
-A region speaks only for itself, and only in a session that has joined with the region's log. The second half is what
-keeps a retired region's old machines out: they may still hold credentials and open sessions, but their log cannot
-join again, so nothing they say of grants, rights or releases is heard (RULES 8).
+A region reports only about itself, in a session that has joined with the region's log. A retired region's old machines
+may still have credentials and sessions, but their log cannot join, so their messages about grants, rights and releases
+are refused (RULES 8).
 
-What a name may look like.
-
-The one idea: no name may hold a character that joins names elsewhere. Keys such as `tenant/name` and `region|account`
-then read back in one way only, and nobody can name an object so that it passes for another.
+A name contains no character that joins names elsewhere. Keys such as `tenant/name` and `region|account` are therefore
+unambiguous, and no object's name can pass for another's.
 """
 
 from __future__ import annotations
@@ -30,13 +28,13 @@ from holdfast.core.platform.state.tables import PlatformState
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
 
-#: Workloads may be grouped with slashes: their tenant's name has none, so the key still reads back.
+#: Names of workloads may contain slashes. A tenant's name has none, so the key can still be split.
 _PATH = re.compile(r"[a-z0-9]([-a-z0-9./]{0,126}[a-z0-9])?")
 
-#: A policy's begins with a letter: so none looks like a revision, by which policies are found too.
+#: A policy's name begins with a letter, so that none looks like a revision, by which policies are found, too.
 _POLICY = re.compile(r"[a-z]([-a-z0-9.]{0,126}[a-z0-9])?")
 
-#: A region's has no slash in it: `region/NAME/SERVER` is a server of that region, and nobody creates those.
+#: A region's name has no slash: `region/NAME/SERVER` is a server of that region, and operators cannot create those.
 _PRINCIPAL = re.compile(
     r"((" + "|".join(one for one in (*MACHINES, *PEOPLE) if one != "region") + r")/"
     r"(\*|[a-z0-9]([-a-z0-9._@/]{0,126}[a-z0-9])?)|region/(\*|[a-z0-9]([-a-z0-9._@]{0,126}[a-z0-9])?))"
@@ -44,19 +42,19 @@ _PRINCIPAL = re.compile(
 
 
 def region_of(ctx: CommandContext) -> str:
-    """The region that the sender is, by its name."""
+    """Return the name of the region that sends the command."""
     return ctx.actor.partition("/")[2]
 
 
 def refuse_other_sender(region: str, ctx: CommandContext) -> Refused | None:
-    """The sender is not that region."""
+    """Refuse a sender that is not that region."""
     if region_of(ctx) == region:
         return None
-    return Refused(Code.NOT_OWNER, f"only region/{region} may say that", {"owner": f"region/{region}"})
+    return Refused(Code.NOT_OWNER, f"only region/{region} may send this", {"owner": f"region/{region}"})
 
 
 def refuse_other_region(state: PlatformState, region: str, ctx: CommandContext) -> Refused | None:
-    """The sender is not that region, or there is no such region."""
+    """Refuse a sender that is not that region, and a region that does not exist."""
     refused = refuse_other_sender(region, ctx)
     if refused is not None:
         return refused
@@ -64,7 +62,7 @@ def refuse_other_region(state: PlatformState, region: str, ctx: CommandContext) 
 
 
 def refuse_unjoined_session(state: PlatformState, region: str, ctx: CommandContext) -> Refused | None:
-    """The sender is not that region, or its session has not joined with the region's log."""
+    """Refuse a sender that is not that region, or whose session has not joined with the region's log."""
     refused = refuse_other_region(state, region, ctx)
     if refused is not None:
         return refused
@@ -78,7 +76,7 @@ def refuse_unjoined_session(state: PlatformState, region: str, ctx: CommandConte
 
 
 def refuse_outside_region(ctx: CommandContext, region: str) -> Refused | None:
-    """The sender's scope is another region."""
+    """Refuse a sender whose scope is another region."""
     scope = ctx.principal.spec.scope.region if ctx.principal else ""
     if not scope or scope == region:
         return None
@@ -86,7 +84,7 @@ def refuse_outside_region(ctx: CommandContext, region: str) -> Refused | None:
 
 
 def refuse_outside_whole_region(ctx: CommandContext, region: str) -> Refused | None:
-    """The sender's scope is another region, or only a part of this one: a tenant or a node."""
+    """Refuse a sender whose scope is another region, or only a tenant or a node of this one."""
     scope = ctx.principal.spec.scope if ctx.principal else None
     if scope is None or scope.tenant or scope.node:
         return refuse_outside_everywhere(ctx)
@@ -94,29 +92,29 @@ def refuse_outside_whole_region(ctx: CommandContext, region: str) -> Refused | N
 
 
 def refuse_outside_everywhere(ctx: CommandContext) -> Refused | None:
-    """The sender's scope is narrower than the whole platform."""
+    """Refuse a sender whose scope is narrower than the whole platform."""
     scope = ctx.principal.spec.scope if ctx.principal else None
     if scope is None or not (scope.tenant or scope.region or scope.node):
         return None
     facts = {"tenant": scope.tenant, "region": scope.region, "node": scope.node}
-    return Refused(Code.WRONG_SCOPE, f"{ctx.actor} has a scope, and this concerns everybody", facts)
+    return Refused(Code.WRONG_SCOPE, f"{ctx.actor} has a scope, and this concerns the whole platform", facts)
 
 
 def refuse_outside_placement(ctx: CommandContext, spec: WorkloadSpec) -> Refused | None:
-    """The sender's scope is a region, and the workload may be elsewhere."""
+    """Refuse a sender whose scope is a region, if the workload may run elsewhere."""
     scope = ctx.principal.spec.scope.region if ctx.principal else ""
     return None if not scope or spec.placement.regions == (scope,) else refuse_outside_region(ctx, "")
 
 
 def refuse_outside_tenant(ctx: CommandContext, tenant: str) -> Refused | None:
-    """The sender's scope is another tenant."""
+    """Refuse a sender whose scope is another tenant."""
     if not ctx.outside_tenant(tenant):
         return None
     return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not act for tenant {tenant}", {"tenant": tenant})
 
 
 def refuse_name(kind: str, name: str) -> Refused | None:
-    """A name that is not one, with the form that its kind asks for."""
+    """Refuse a name that does not have the form of its kind; the facts contain that form."""
     pattern = {"Principal": _PRINCIPAL, "Workload": _PATH, "SchedulerPolicy": _POLICY}.get(kind, _NAME)
     if pattern.fullmatch(name):
         return None
@@ -125,14 +123,14 @@ def refuse_name(kind: str, name: str) -> Refused | None:
 
 
 def refuse_marks(meta: Meta) -> Refused | None:
-    """Labels and annotations name each key once; an annotation may be longer than a label, its key may not."""
+    """Refuse labels or annotations with a repeated, empty or too long key. An annotation may be longer than a label."""
     return _refuse_pairs("label", meta.labels) or _refuse_pairs("annotation", meta.annotations)
 
 
 def _refuse_pairs(what: str, marks: Labels) -> Refused | None:
     keys = [key for key, _ in marks]
     if len(set(keys)) != len(keys) or not all(keys):
-        return Refused(Code.MALFORMED, f"each {what} has a key, and each key comes once", {"keys": sorted(keys)})
+        return Refused(Code.MALFORMED, f"each {what} has a key, and no key appears twice", {"keys": sorted(keys)})
     longest = max(map(len, keys), default=0)
     if longest > TEXT_MAX:
         facts = {"size": longest, "most": TEXT_MAX}
@@ -143,25 +141,25 @@ def _refuse_pairs(what: str, marks: Labels) -> Refused | None:
 
 
 def refuse_reason(reason: str, most: int = REASON_MAX) -> Refused | None:
-    """What people do with consequences says why."""
+    """Refuse an empty or too long reason."""
     if reason.strip() and len(reason) <= most:
         return None
-    return Refused(Code.MALFORMED, f"say why, in 1 to {most} characters", {"characters": len(reason)})
+    return Refused(Code.MALFORMED, f"give a reason of 1 to {most} characters", {"characters": len(reason)})
 
 
 def refuse_amount(what: str, amount: Resources) -> Refused | None:
-    """No amount that anybody may declare."""
+    """Refuse an amount that is not valid."""
     why = amount_problem(amount)
     return malformed(f"{what}: {why}", field=what) if why else None
 
 
 def refuse_unknown(kind: str, names: Iterable[str], table: Table[str, Any]) -> Refused | None:
-    """The first of these names that nothing has."""
+    """Refuse the first of these names that is not in the table."""
     return next((not_found(kind, name) for name in names if name not in table), None)
 
 
 def refuse_other_uid(key: str, meta: Meta, uid: Revision) -> Refused | None:
-    """The sender means another object of the same name."""
+    """Refuse a command for another object of the same name."""
     if uid in (0, meta.uid):
         return None
-    return stale(key, uid, meta.revision, "it was deleted and made again")
+    return stale(key, uid, meta.revision, "it was deleted and created again")

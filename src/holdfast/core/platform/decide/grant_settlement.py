@@ -1,14 +1,13 @@
-"""AcknowledgeGrant: what a region has settled on, as its own log has it (RULES 7).
+"""AcknowledgeGrant: the value on which a region has settled, according to its own log (RULES 7).
 
-The region's log is the only authority for what it may spend. What it gave back is free again. What it holds and this
-log knows nothing of, as after a restore to an older state, is *claimed*: charged from now on, above the limit if it
-must be, and called back.
+The region's log is the only authority for what it may use. What it released is free again. A value that this log cannot
+explain, as after a restore, is *claimed*: charged, even above the limit, and called back.
 
     known version, less than was charged       the rest is free again
     known version, more than all its offers    claimed: charged at that
-    a version that was never offered           claimed, and the target is offered once more under a version above it,
-                                               for a region drops what it has already
-    an account that nothing was lent of        claimed, with a target of nothing
+    a version that was never offered           claimed, and the target is offered again under a higher version,
+                                               since a region drops versions that it has had
+    an account of which nothing was granted    claimed, with a target of nothing
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, ctx: CommandContext) -> Accepted | Refused:
-    """What the region does not hold any more is free again; what was offered since stays charged."""
+    """Free what the region no longer holds. Later offers stay charged."""
     region = region_of(ctx)
     refused = refuse_unjoined_session(state, region, ctx) or refuse_amount("settled", command.settled)
     if refused is not None:
         return refused
     key, settled = grant_key(region, command.account), add(ZERO, command.settled)
     known = state.grants.get(key)
-    # What was offered here can always be acknowledged, however far somebody's claim has made the versions leap.
+    # An offer of this log can always be acknowledged, even if a claim has raised the versions close to the limit.
     if not 0 < command.version < max(VERSION_MAX, known.version + 1 if known is not None else 0):
         return malformed(f"versions go from 1 to below {VERSION_MAX}", version=command.version)
     grant = known or _unknown(state, command.account, region, ctx)
@@ -59,7 +58,7 @@ def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, ctx: Comm
 
 
 def _unknown(state: PlatformState, account: str, region: str, ctx: CommandContext) -> Grant | Refused:
-    """A grant that this log knows nothing of: nothing was lent, and nothing is to be."""
+    """Return an empty grant of a version that this log does not have, with a target of nothing."""
     kind, _, name = account.partition("/")
     limit = refuse_name(kind, name) or account_limit(state, account, region, ctx.at)
     if not isinstance(limit, Refused):
@@ -70,8 +69,11 @@ def _unknown(state: PlatformState, account: str, region: str, ctx: CommandContex
 
 
 def _is_news(grant: Grant, command: AcknowledgeGrant, settled: Resources, session: Revision) -> bool:
-    """Whether a version that was acknowledged is settled anew: lower, when charges above the target have fallen; or
-    higher, read later from the region's log than what was known, which an older state of this one had not heard of."""
+    """Check whether an acknowledged version has a new settled value.
+
+    It is lower when charges above the target have fallen. It is higher, from a later position, after this log was
+    restored.
+    """
     if first_exceeded(settled, grant.settled):
         is_later = grant.session != session or command.position > grant.position
         return command.version == grant.acknowledged and is_later
@@ -79,14 +81,14 @@ def _is_news(grant: Grant, command: AcknowledgeGrant, settled: Resources, sessio
 
 
 def _target_at(grant: Grant, version: int) -> Resources:
-    """The target of a version, as far as it is known: a region settles on no less."""
+    """Return the target of a version, if it is known. A region never settles below it."""
     if version == grant.version:
         return grant.target
     return next((offer.target for offer in grant.offers if offer.version == version), ZERO)
 
 
 def _is_claimed(grant: Grant, version: int, settled: Resources) -> bool:
-    """Whether a region holds what was never offered here: no limit that it was given explains it."""
+    """Check whether a region holds more than every offer of this log explains."""
     ceiling = grant.settled
     for offer in grant.offers:
         ceiling = elementwise_max(ceiling, offer.target) if offer.version <= version else ceiling
@@ -94,7 +96,7 @@ def _is_claimed(grant: Grant, version: int, settled: Resources) -> bool:
 
 
 def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources, session: Revision) -> Grant:
-    """The grant as its region has it, and what it was offered since."""
+    """Return the grant as its region has it, with the offers since then."""
     version, left = grant.version, tuple(offer for offer in grant.offers if offer.version > command.version)
     if command.version > version:
         version, left = command.version + 1, (GrantOffer(command.version + 1, grant.target),)
@@ -114,7 +116,10 @@ def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources, sessio
 
 
 def _stored(state: PlatformState, new: Grant, ctx: CommandContext, *, claimed: bool) -> tuple[object, ...]:
-    """A grant keeps its row, and so its versions, while its account is there; an emergency is never lent again."""
+    """Return the events that store the grant.
+
+    A grant keeps its row, and so its versions, while its account exists. An emergency account is never granted again.
+    """
     limit = account_limit(state, new.account, new.region, ctx.at)
     is_back = new.offered == ZERO and not new.offers
     if isinstance(limit, Refused) and is_back:
@@ -134,6 +139,6 @@ def _recount(state: PlatformState, old: Grant, new: Grant, ctx: CommandContext) 
 def recount_lent(
     state: PlatformState, account: str, region: str, charged: tuple[Resources, Resources], ctx: CommandContext
 ) -> tuple[BreachEvent, ...]:
-    """What changes in an account's breaches when what is charged to it goes from first to second."""
+    """Return the breach events of an account whose charge changes from `charged[0]` to `charged[1]`."""
     limit = fixed_limit(state, account, region)
     return recount_account(state, charge_key(account, region), charged, charged[1] if limit is None else limit, ctx)

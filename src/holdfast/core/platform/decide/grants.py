@@ -1,8 +1,8 @@
-"""OfferGrant: spending power is lent, and comes back only from the region's log (RULES 7; see `grant_settlement`).
+"""OfferGrant: a part of an account is granted; it returns only by the region's log (see `grant_settlement`).
 
-The platform charges a grant at the largest value that its region may be acting on: what it last settled on, and every
-target offered after that. A shrink therefore returns nothing when it is offered, only when it is acknowledged; a
-raise is charged when it is offered. However the two cross on the way, no unit is sold twice.
+A grant is charged at the largest value that its region may act on (RULES 7): the last settled value, or a later offer.
+A shrink frees nothing until it is acknowledged; a raise is charged at once. However messages cross, no unit is granted
+twice.
 
     offer 10 --> charged 10      acknowledged 1, settled 10 --> charged 10
     offer  4 --> charged 10      acknowledged 2, settled  6 --> charged  6     (the region was using 6)
@@ -29,7 +29,7 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 def offer_grant(state: PlatformState, command: OfferGrant, ctx: CommandContext) -> Accepted | Refused:
-    """The next version of a region's slice, if all slices still fit the account."""
+    """Offer the next version of a region's grant, if all grants still fit into the account."""
     refused = refuse_amount("target", command.target) or refuse_amount("protected", command.protected)
     if refused is not None:
         return refused
@@ -44,7 +44,7 @@ def offer_grant(state: PlatformState, command: OfferGrant, ctx: CommandContext) 
     if isinstance(limit, Refused):
         if old is None or _raises(new, old) or (new.ends > old.ends and new.target != ZERO):
             return limit
-        # What was lent from an account that is gone can still be called back, and is not lent for longer.
+        # A grant of a deleted account can be called back, but neither raised nor prolonged.
         limit = AccountLimit(ZERO, ZERO, ctx.at + state.info.settings.grant_life)
     refused = (
         _refuse_terms(new, limit, ctx)
@@ -76,7 +76,7 @@ def _next_version(command: OfferGrant, old: Grant | None, forgotten: int) -> Gra
 
 
 def _raises(new: Grant, old: Grant | None) -> bool:
-    """Judged against the last target, not against what is charged: the region may have shrunk to that already."""
+    """Compare with the last target, not with the charge: the region may already have shrunk to that target."""
     return bool(first_exceeded(new.target, old.target if old is not None else ZERO))
 
 
@@ -87,14 +87,14 @@ def _refuse_region(state: PlatformState, new: Grant, old: Grant | None) -> Refus
     health = region.status.health
     if health is RegionHealth.RETIRED or (health is RegionHealth.LOST and _raises(new, old)):
         facts = {"region": new.region, "health": health.value}
-        return Refused(Code.REGION_UNAVAILABLE, f"region {new.region} is {health}: nothing more is lent to it", facts)
+        return Refused(Code.REGION_UNAVAILABLE, f"region {new.region} is {health}: no more is granted to it", facts)
     return None
 
 
 def _refuse_terms(new: Grant, limit: AccountLimit, ctx: CommandContext) -> Refused | None:
     if not ctx.at < new.ends <= limit.ends:
         facts = {"at": ctx.at, "ends": new.ends, "latest": limit.ends}
-        return Refused(Code.EXPIRED, "a grant ends after now, within its longest life and that of its account", facts)
+        return Refused(Code.EXPIRED, "a grant must end after now, within its own limit and its account's", facts)
     if len(new.offers) > OFFERS_MAX:
         facts = {"acknowledged": new.acknowledged, "version": new.version - 1}
         return Refused(Code.TOO_MANY_IN_FLIGHT, f"{OFFERS_MAX} offers are not acknowledged; wait for one", facts)
@@ -103,7 +103,7 @@ def _refuse_terms(new: Grant, limit: AccountLimit, ctx: CommandContext) -> Refus
 
 
 def _refuse_over(state: PlatformState, new: Grant, old: Grant | None, limit: AccountLimit) -> Refused | None:
-    """Nothing is added that would go above the limit: while it is above, that is nothing at all."""
+    """Refuse a raise above the limit; while the charge is above the limit, that is any raise."""
     if not _raises(new, old):
         return None
     before = account_charge(state, new.account, new.region)
@@ -112,7 +112,7 @@ def _refuse_over(state: PlatformState, new: Grant, old: Grant | None, limit: Acc
     if not over:
         return None
     facts = {"account": new.account, "resource": over, "limit": limit.amount, "charged": before, "would_be": after}
-    return Refused(Code.OVER_QUOTA, f"{new.account} has not that much {over} to lend", facts)
+    return Refused(Code.OVER_QUOTA, f"{new.account} has too little {over} left to grant", facts)
 
 
 def _refuse_protected(state: PlatformState, new: Grant, old: Grant | None, limit: AccountLimit) -> Refused | None:
@@ -127,14 +127,11 @@ def _refuse_protected(state: PlatformState, new: Grant, old: Grant | None, limit
     if not over:
         return None
     facts = {"account": new.account, "resource": over, "limit": limit.protected, "would_be": total}
-    return Refused(Code.OVER_QUOTA, f"{new.account} has not that much protected {over}", facts)
+    return Refused(Code.OVER_QUOTA, f"{new.account} has too little protected {over}", facts)
 
 
 def forgotten_grant_events(state: PlatformState, grants: Sequence[Grant]) -> tuple[GrantsForgotten, ...]:
-    """What becomes of grants at nothing whose account is gone, or goes with this command; below level 2, nothing.
-
-    Of each region by itself: what one says of versions is no other's concern.
-    """
+    """Return the events that forget empty grants of deleted accounts, one for each region; none below level 2."""
     if state.info.level < GrantsForgotten.SINCE:
         return ()
     found: list[GrantsForgotten] = []

@@ -1,12 +1,10 @@
-"""What each kind of object must satisfy before an operator's Put is stored.
+"""Checks of each kind of object: before a Put is stored, and before a Delete.
 
-Three questions, in this order: is it well formed, does what it names exist, and does it contradict itself or what is
-already lent out. A quota may always be lowered; a budget may not, since what it holds is promised to somebody's
-recovery.
+A Put must be well formed, name existing objects, and contradict neither itself nor its grants, in this order. A quota
+may always be lowered; a budget never below its grants, since workloads rely on it for recovery.
 
-What refers to an object, for each kind: deletion is refused while anything does.
-
-Only operators delete these kinds, and rarely, so a walk over all workloads is cheaper than an index kept for it.
+A Delete is refused while anything refers to the object. These deletions are rare, so a walk over all workloads is
+cheaper than an index.
 
 Size: a row for each kind, twice; they are read side by side.
 """
@@ -35,7 +33,7 @@ Use = Callable[[PlatformState, Any, CommandContext], Refused | None]
 
 
 _DAY_MS = 86_400_000
-#: Machines that work in one region, of which one token may stand for many if that is said.
+#: Machines that work in one region. One of their tokens may serve many machines if it sets `any`.
 OF_REGIONS = ("agent", "scheduler")
 
 
@@ -75,13 +73,13 @@ def check_priority_class(
 def check_principal(
     state: PlatformState, new: Principal, stored: Principal | None, ctx: CommandContext
 ) -> Refused | None:
-    """Nobody gives or takes a right that they do not have: operating would else include breaking the glass."""
+    """Refuse to give or take permissions that the sender does not have: `operate` would else include `break-glass`."""
     before = stored.spec.rights if stored is not None else ()
     return _refuse_everywhere(new, stored) or refuse_rights((*new.spec.rights, *before), ctx)
 
 
 def _refuse_everywhere(new: Principal, stored: Principal | None) -> Refused | None:
-    """Principals are known in every region: a machine would be one in each. What is so already may be disabled."""
+    """Refuse a machine without a region: it would exist in each. One that already has none may still be changed."""
     name, kind = new.meta.name, new.meta.name.partition("/")[0]
     had_one = stored is None or stored.spec.scope.region
     if kind not in OF_REGIONS or name.endswith("/*") or new.spec.scope.region or not had_one:
@@ -97,30 +95,30 @@ def check_token(state: PlatformState, new: Token, stored: Token | None, ctx: Com
         return contradictory("a revoked token stays revoked; make another", token=new.meta.name)
     if spec.expires <= ctx.at:
         facts = {"at": ctx.at, "expires": spec.expires}
-        return Refused(Code.EXPIRED, "a token expires in the future", facts)
+        return Refused(Code.EXPIRED, "a token must expire in the future", facts)
     principal = _principal_of(state, spec.principal)
     is_another = stored is None or stored.spec.principal != spec.principal
-    if principal is None or (is_another and is_server_name(spec.principal)):  # servers make theirs themselves
+    if principal is None or (is_another and is_server_name(spec.principal)):  # servers make their own tokens
         return not_found("Principal", spec.principal)
     refused = _refuse_life(new, stored, ctx) or _refuse_many(new, stored, principal)
     if refused is not None:
         return refused
-    # As with principals, neither given nor taken: a token that is made another's is lost to whose it was.
+    # Neither given nor taken: a token that moves to another principal is lost to its old one.
     before = _principal_of(state, stored.spec.principal) if stored is not None else None
     return refuse_rights((*principal.spec.rights, *(before.spec.rights if before is not None else ())), ctx)
 
 
 def _refuse_life(new: Token, stored: Token | None, ctx: CommandContext) -> Refused | None:
-    """A token that lasts is a token that leaks. One that lasts longer already may be revoked, or end sooner."""
+    """Refuse a token that lives too long: it may leak. A stored one may be revoked, or end sooner."""
     latest = max(ctx.at + TOKEN_LIFE_MAX, stored.spec.expires if stored is not None else 0)
     if new.spec.expires <= latest:
         return None
     days = TOKEN_LIFE_MAX // _DAY_MS
-    return malformed(f"a token is good for at most {days} days", expires=new.spec.expires, latest=latest, days=days)
+    return malformed(f"a token is valid for at most {days} days", expires=new.spec.expires, latest=latest, days=days)
 
 
 def _refuse_many(new: Token, stored: Token | None, principal: Principal) -> Refused | None:
-    """A token is for one machine in one region, unless it is said otherwise; of all other kinds it is for one."""
+    """Refuse a token for many machines, unless it is for agents or schedulers and sets `any`."""
     spec, kind = new.spec, new.spec.principal.partition("/")[0]
     if stored is not None and (stored.spec.principal, stored.spec.any) == (spec.principal, spec.any):
         return None
@@ -133,7 +131,7 @@ def _refuse_many(new: Token, stored: Token | None, principal: Principal) -> Refu
     if spec.any:
         return contradictory(f"{spec.principal} is one machine in one region: leave out any", principal=spec.principal)
     whom = f"every {kind}" if is_wildcard else f"{spec.principal} in every region"
-    message = f"a token of {spec.principal} would speak for {whom}: make one for each, or say any: true"
+    message = f"a token of {spec.principal} would serve {whom}: make one for each, or set any: true"
     return contradictory(message, principal=spec.principal)
 
 
@@ -142,14 +140,14 @@ def _principal_of(state: PlatformState, name: str) -> Principal | None:
 
 
 def refuse_rights(rights: Iterable[Permission], ctx: CommandContext) -> Refused | None:
-    """Rights that the sender does not have and so cannot hand out."""
+    """Refuse permissions that the sender does not have and so cannot give."""
     own = ctx.principal.spec.rights if ctx.principal else ()
-    if Permission.OPERATE in own:  # it holds that of the audit, also for those who had it before there was the other
+    if Permission.OPERATE in own:  # includes `audit`, which is newer
         own = (*own, Permission.AUDIT)
     missing = sorted({right.value for right in rights if right not in own})
     if not missing:
         return None
-    return Refused(Code.NO_RIGHT, f"{ctx.actor} does not have what it would hand out", {"missing": missing})
+    return Refused(Code.NO_RIGHT, f"{ctx.actor} does not have the permissions that it would give", {"missing": missing})
 
 
 def check_region(state: PlatformState, new: Region, stored: Region | None, ctx: CommandContext) -> Refused | None:
@@ -209,7 +207,7 @@ def _refuse_below_lent(state: PlatformState, new: RecoveryBudget) -> Refused | N
         lent = state.offered_of.get(charge_key(f"recovery/{new.meta.name}", name)) or ZERO
         over = first_exceeded(lent, each)
         if over:
-            return in_use(f"region {name} has been lent more {over} than that", region=name, resource=over)
+            return in_use(f"region {name} has been granted more {over} than that", region=name, resource=over)
     return None
 
 
@@ -241,10 +239,10 @@ def uses_of_quota(state: PlatformState, stored: Quota, ctx: CommandContext) -> R
     name = stored.meta.name
     lent = state.offered_of.get(f"quota/{name}") or ZERO
     if lent != ZERO:
-        return in_use("regions have been lent some of it", account=f"quota/{name}")
+        return in_use("regions hold grants of it", account=f"quota/{name}")
     account = f"reclaimable/{name}"
     regions = [region for region, _ in state.regions.items() if charge_key(account, region) in state.offered_of]
-    return in_use("regions have been lent some of it", account=account, regions=regions) if regions else None
+    return in_use("regions hold grants of it", account=account, regions=regions) if regions else None
 
 
 def uses_of_priority_class(state: PlatformState, stored: PriorityClass, ctx: CommandContext) -> Refused | None:
@@ -252,7 +250,7 @@ def uses_of_priority_class(state: PlatformState, stored: PriorityClass, ctx: Com
     tenants = [key for key, tenant in state.tenants.items() if name in tenant.spec.priority_classes]
     if tenants:
         return in_use(f"{len(tenants)} tenants may use priority class {name}", tenants=tenants[:10])
-    # A workload may have moved on to another class while its regions still act on this one.
+    # A workload may have moved to another class while its regions still use this one.
     held = sorted(uid for uid, a in state.assignments.unordered() if a.priority_class == name)
     if held:
         return in_use(f"{len(held)} assignments name priority class {name}", assignments=held[:10])
@@ -260,7 +258,7 @@ def uses_of_priority_class(state: PlatformState, stored: PriorityClass, ctx: Com
 
 
 def uses_of_principal(state: PlatformState, stored: Principal, ctx: CommandContext) -> Refused | None:
-    """A token that still opens the door would speak for nobody, or for the wildcard of its kind."""
+    """Refuse while the principal has a live token: the token would name no principal, or the wildcard of its kind."""
     name = stored.meta.name
     live = [
         key
@@ -273,11 +271,11 @@ def uses_of_principal(state: PlatformState, stored: Principal, ctx: CommandConte
 
 
 def uses_of_token(state: PlatformState, stored: Token, ctx: CommandContext) -> Refused | None:
-    """A live token is revoked first: a region that is cut off must learn that it ended, not that it never was."""
+    """Refuse a live token. A region without connection must learn that it was revoked, not that it never existed."""
     if stored.spec.revoked or stored.spec.expires <= ctx.at:
         return None
     facts = {"token": stored.meta.name, "expires": stored.spec.expires}
-    return Refused(Code.TOO_EARLY, "a token is revoked or expired before it is forgotten", facts)
+    return Refused(Code.TOO_EARLY, "revoke the token first, or wait until it has expired", facts)
 
 
 def uses_of_region(state: PlatformState, stored: Region, ctx: CommandContext) -> Refused | None:
@@ -286,7 +284,7 @@ def uses_of_region(state: PlatformState, stored: Region, ctx: CommandContext) ->
         return in_use(f"region {name} is {stored.status.health}; retire it first", health=stored.status.health.value)
     if stored.status.unreleased:
         left = stored.status.unreleased
-        return in_use(f"{left} of what region {name} held are not released yet", unreleased=left)
+        return in_use(f"{left} rows of region {name} are not released yet", unreleased=left)
     pools = [key for key, pool in state.node_pools.items() if pool.spec.region == name]
     budgets = [key for key, budget in state.recovery_budgets.items() if name in budget.spec.regions]
     if pools or budgets:
@@ -300,7 +298,7 @@ def _names_region(workload: Workload, name: str) -> bool:
 
 
 def uses_of_pool(state: PlatformState, stored: NodePool, ctx: CommandContext) -> Refused | None:
-    """Nothing on the platform refers to a pool; its nodes belong to the region."""
+    """Refuse nothing: no object refers to a pool; its nodes belong to the region."""
     return None
 
 
@@ -308,7 +306,7 @@ def uses_of_budget(state: PlatformState, stored: RecoveryBudget, ctx: CommandCon
     account = f"recovery/{stored.meta.name}"
     lent = [name for name, _ in state.regions.items() if charge_key(account, name) in state.offered_of]
     if lent:
-        return in_use("regions have been lent some of it", account=account, regions=lent)
+        return in_use("regions hold grants of it", account=account, regions=lent)
     name = stored.meta.name
     return _named_by_workloads(state, f"budget {name}", lambda workload: workload.spec.recovery.budget == name)
 

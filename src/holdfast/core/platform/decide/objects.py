@@ -1,8 +1,8 @@
 """Put and Delete: the objects that operators write.
 
-The one idea: a sender says what it wants (name, labels, annotations, spec) and the ledger says what is (uid,
-generation, revision, creator, finalizers, deletion, status). What a sender claims of the second kind is ignored, so a
-copy of an old object read back and written again can never carry an old uid or an old status into the log.
+A sender sets name, labels, annotations and spec. The ledger sets uid, generation, revision, creator, finalizers,
+deletion and status, and ignores sent values. An old copy that is sent again therefore never brings an old uid or status
+back.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T", bound=OperatorObject | Workload)
 
 
 def put(state: PlatformState, command: Put, ctx: CommandContext) -> Accepted | Refused:
-    """The object as the sender wants it, if nothing that refers to it would be broken."""
+    """Store the object as sent, if that breaks nothing that refers to it."""
     sent = command.object
     kind, name = type(sent).__name__, sent.meta.name
     refused = _refuse_scope(sent, ctx) or refuse_name(kind, name) or refuse_marks(sent.meta)
@@ -58,12 +58,12 @@ def put(state: PlatformState, command: Put, ctx: CommandContext) -> Accepted | R
 
 
 def delete(state: PlatformState, command: Delete, ctx: CommandContext) -> Accepted | Refused:
-    """Gone at once, if nothing refers to it."""
+    """Delete the object at once, if nothing refers to it."""
     if command.kind not in TABLE_OF:
         return Refused(Code.MALFORMED, f"{command.kind!r} is no kind", {"kinds": sorted(TABLE_OF)})
     refused = _refuse_part(command.kind, ctx)
     if refused is not None:
-        return refused  # before it is looked for: whoever may not end it is not told whether it is there
+        return refused  # before the lookup: a sender without permission must not learn whether it exists
     stored: Any = state.table(TABLE_OF[command.kind]).get(command.name)
     if stored is None:
         return not_found(command.kind, command.name)
@@ -79,7 +79,7 @@ def delete(state: PlatformState, command: Delete, ctx: CommandContext) -> Accept
 
 
 def merge(sent: T, stored: T | None, ctx: CommandContext) -> T:
-    """What the sender may say from what was sent, all else, its revision included, from what is stored."""
+    """Return the stored object with the sender's fields; all others, its revision included, are the stored ones."""
     labels, annotations = tuple(sorted(sent.meta.labels)), tuple(sorted(sent.meta.annotations))
     if stored is None:
         tenant = sent.meta.tenant if isinstance(sent, Workload) else ""
@@ -95,7 +95,7 @@ def merge(sent: T, stored: T | None, ctx: CommandContext) -> T:
 
 
 def _refuse_part(kind: str, ctx: CommandContext) -> Refused | None:
-    """What a scope leaves out whichever object of the kind is meant."""
+    """Refuse a sender whose scope excludes every object of the kind."""
     is_of_regions = kind in (Region.__name__, NodePool.__name__)
     scope = ctx.principal.spec.scope if ctx.principal else None
     return (
@@ -106,7 +106,7 @@ def _refuse_part(kind: str, ctx: CommandContext) -> Refused | None:
 
 
 def _refuse_scope(sent: OperatorObject, ctx: CommandContext) -> Refused | None:
-    """A region's operator may write that region and its pools; all else concerns everybody."""
+    """Refuse a sender outside its scope. A region's operator may write that region and its pools, nothing else."""
     if isinstance(sent, Region):
         return refuse_outside_whole_region(ctx, sent.meta.name)
     if isinstance(sent, NodePool):
@@ -115,7 +115,7 @@ def _refuse_scope(sent: OperatorObject, ctx: CommandContext) -> Refused | None:
 
 
 def _recount(state: PlatformState, merged: OperatorObject, ctx: CommandContext) -> tuple[BreachEvent, ...]:
-    """A quota lowered below what is lent is allowed, and the rest is owed (RULES 7); of a budget, what was claimed."""
+    """Return breach events: a quota may be lowered below its grants, a budget below its claims (RULES 7)."""
     if isinstance(merged, Region):
         return recount_region(state, merged, ctx)
     if isinstance(merged, Quota):
@@ -134,7 +134,7 @@ def _recount_limit(
 
 
 def _drop_validities(state: PlatformState, command: Delete) -> tuple[ValiditiesDropped, ...]:
-    """A policy's validity goes with its region or with the tenant it was pinned for."""
+    """Drop the validities of a deleted region or tenant."""
     keys = tuple(
         key
         for key, validity in state.validities.items()
@@ -144,12 +144,12 @@ def _drop_validities(state: PlatformState, command: Delete) -> tuple[ValiditiesD
     return (ValiditiesDropped(keys),) if keys else ()
 
 
-#: By kind: how the accounts begin that go with an object.
+#: By kind: prefixes of the accounts that are deleted with an object.
 _ACCOUNTS = {"Quota": ("quota", "reclaimable"), "RecoveryBudget": ("recovery",)}
 
 
 def _forget_grants(state: PlatformState, command: Delete) -> tuple[GrantsForgotten, ...]:
-    """With its account a grant goes, of which nothing is lent any more; only its versions are remembered."""
+    """Forget the grants of the deleted accounts. They are empty; only their versions are remembered."""
     accounts = [f"{kind}/{command.name}" for kind in _ACCOUNTS.get(command.kind, ())]
     keys = [grant_key(region, account) for region, _ in state.regions.items() for account in accounts]
     return forgotten_grant_events(state, [state.grants[key] for key in keys if key in state.grants])

@@ -1,8 +1,7 @@
 """PublishPolicy, ActivatePolicy, RollBackPolicy: exactly one policy is valid for each region and scope (RULES 19).
 
-A revision is immutable; what changes is where it is valid. Revisions of one policy share its name. A scope is a tenant,
-or everywhere. Where nothing is said the revision 0, which is built in, is valid: so there is never a moment without a
-policy, not even while one is taken back.
+A revision is immutable; where it is valid changes. Revisions of one policy share its name. A scope is a tenant, or
+everywhere. Without a validity the built-in revision 0 is valid, so there is always a policy.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _RANK = {PolicyStage.DRAFT: 0, PolicyStage.CANARY: 1, PolicyStage.ACTIVE: 2}
 
 
 def publish_policy(state: PlatformState, command: PublishPolicy, ctx: CommandContext) -> Accepted | Refused:
-    """A draft, valid nowhere until it is activated somewhere; nothing, if it is what the newest one says."""
+    """Store a draft that is valid nowhere; nothing, if it equals the newest revision."""
     refused = refuse_policy_name(command.name)
     if refused is not None:
         return refused
@@ -61,12 +60,12 @@ def publish_policy(state: PlatformState, command: PublishPolicy, ctx: CommandCon
     names = len({one.name for _, one in state.policies.unordered()}) if newest is None else 0
     going = _dropped(state, command.name) if names < POLICY_NAMES_MAX else _taken_back(state)
     if names >= POLICY_NAMES_MAX and not going:
-        return too_large("policies, with this one, none of which is taken back", names + 1, POLICY_NAMES_MAX)
+        return too_large("policies, with this one, none of which is rolled back", names + 1, POLICY_NAMES_MAX)
     return Accepted((PolicyPublished(command.name, command.document), *going))
 
 
 def _dropped(state: PlatformState, name: str) -> tuple[PoliciesDropped, ...]:
-    """Of a policy that is published anew, the last revisions are kept, and those that are valid somewhere."""
+    """Drop old revisions of a policy that is published again, except the last ones and valid ones."""
     if state.info.level < PoliciesDropped.SINCE:
         return ()
     known = sorted(one.revision for one in state.policies.values() if one.name == name)
@@ -76,7 +75,7 @@ def _dropped(state: PlatformState, name: str) -> tuple[PoliciesDropped, ...]:
 
 
 def _taken_back(state: PlatformState) -> tuple[PoliciesDropped, ...]:
-    """All revisions of the oldest policy that is taken back in each of them: nothing of it can be valid again."""
+    """Drop the oldest policy of which all revisions are rolled back: none of them can become valid again."""
     if state.info.level < PoliciesDropped.SINCE:
         return ()
     by_name: dict[str, list[SchedulerPolicy]] = {}
@@ -88,18 +87,18 @@ def _taken_back(state: PlatformState) -> tuple[PoliciesDropped, ...]:
 
 
 def refuse_policy_name(name: str) -> Refused | None:
-    """A name that a policy cannot have, or that is the built-in one's."""
+    """Refuse a name that is malformed or that of the built-in policy."""
     if name == BUILT_IN_POLICY.name:
-        return malformed(f"the policy {name} is never changed: it is what there is before any other", name=name)
+        return malformed(f"the policy {name} cannot be changed: it is built in", name=name)
     return refuse_name("SchedulerPolicy", name)
 
 
 def refuse_weights(document: PolicyDocument) -> Refused | None:
-    """Why this is no policy that a scheduler could weigh by, with the field that is wrong."""
+    """Refuse scores or freshness that a scheduler cannot use, with the field that is wrong."""
     for field, pairs in (("scores", document.scores), ("freshness", document.freshness)):
         names = [name for name, _ in pairs]
         if names != sorted(set(names)):
-            return _wrong(field, "each is named once, in order")
+            return _wrong(field, "names must be unique and sorted")
     for name, weight in document.scores:
         if name not in SCORES and not all(name.partition("/")):
             return _wrong(f"scores.{name}", f"unknown; known are {', '.join(SCORES)}, and VENDOR/NAME of a plugin")
@@ -107,7 +106,7 @@ def refuse_weights(document: PolicyDocument) -> Refused | None:
             return _wrong(f"scores.{name}", f"a weight is between 0 and {WEIGHT_MAX}, not {weight}")
     for name, age in document.freshness:
         if age <= 0:
-            return _wrong(f"freshness.{name}", "the greatest age of a view is above zero")
+            return _wrong(f"freshness.{name}", "the maximum age of a view must be above zero")
     return None
 
 
@@ -116,7 +115,7 @@ def _wrong(field: str, why: str) -> Refused:
 
 
 def refuse_classes(state: PlatformState, document: PolicyDocument) -> Refused | None:
-    """A freshness for a priority class that nothing has: it would hold for nobody."""
+    """Refuse a freshness for a priority class that does not exist."""
     for name, _ in document.freshness:
         if name and name not in state.priority_classes:
             facts = {"kind": "PriorityClass", "name": name, "field": f"freshness.{name}"}
@@ -125,7 +124,7 @@ def refuse_classes(state: PlatformState, document: PolicyDocument) -> Refused | 
 
 
 def activate_policy(state: PlatformState, command: ActivatePolicy, ctx: CommandContext) -> Accepted | Refused:
-    """The one that was valid there before is not any more, in the same commit."""
+    """Make a revision valid in place of the previous one, in the same commit."""
     refused = _refuse_activation(state, command, ctx)
     if refused is not None:
         return refused
@@ -160,7 +159,7 @@ def _staged(policy: SchedulerPolicy, stage: PolicyStage) -> tuple[PolicyStaged, 
 
 
 def roll_back_policy(state: PlatformState, command: RollBackPolicy, ctx: CommandContext) -> Accepted | Refused:
-    """Wherever it was valid its successor is, in the same commit: no region is ever without a valid policy."""
+    """Make the successor valid wherever the revision was, in one commit: no region is ever without a valid policy."""
     refused = refuse_outside_everywhere(ctx) or refuse_reason(command.reason)
     if refused is not None:
         return refused
@@ -186,5 +185,5 @@ def roll_back_policy(state: PlatformState, command: RollBackPolicy, ctx: Command
 
 
 def _rolled_back(revision: Revision) -> Refused:
-    message = f"policy {revision} was rolled back, which is for good; publish it again"
+    message = f"policy {revision} was rolled back for good; publish it again"
     return Refused(Code.WRONG_PHASE, message, {"revision": revision})

@@ -1,11 +1,10 @@
-"""RetireRegion, ReleaseRetired: a person attests that nothing runs there, and everything the region held is released.
+"""RetireRegion, ReleaseRetired: an operator attests that nothing runs in a region, and everything it held is released.
 
     RetireRegion ──▶ tombstone, and as much as one record takes ──▶ ReleaseRetired, part after part ──▶ holds nothing
 
-The one idea: the tombstone comes first. From that commit on the region's log speaks for nobody, and nothing is given to
-the region; so what it still counts as having can be released in any number of parts, and nobody acts on it meanwhile. A
-new log joins when all of it is released: it begins with nothing. `unreleased` in the region's status says how much is
-left. What one record takes goes with the tombstone, as all of it does in a log of level 1.
+The tombstone comes first: then the region's log has no authority and the region gets nothing new, so the rest is
+released in any number of parts. `unreleased` in the region's status counts the rows left. At 0 a new log can join, with
+nothing. In a log of level 1, one record releases everything.
 """
 
 from __future__ import annotations
@@ -49,23 +48,23 @@ from holdfast.core.platform.queries.accounts import account_charge
 from holdfast.core.platform.state.lookups import assignments_of, held_in
 from holdfast.core.platform.state.tables import PlatformState
 
-#: On what evidence rights are free.
+#: Evidence of the released rights.
 RETIRED = "its region is retired"
 
 
 class RetirementPart(Struct):
-    """What one record releases of a region: workloads with all it has of them, or some rights to one, or grants."""
+    """What one record releases of a region: all it has of some workloads, or some rights to one, or grants."""
 
     workloads: list[Revision]
     some: tuple[Revision, Ranges] | None
     grants: list[Grant]
-    #: How many rows of assignments, rights and grants it releases, and how many are left.
+    #: Rows of assignments, rights and grants that it releases, and rows that are left.
     rows: int
     left: int
 
 
 def retire_region(state: PlatformState, command: RetireRegion, ctx: CommandContext) -> Accepted | Refused:
-    """Its log never speaks for it again, and what it held is free, or will be."""
+    """Tombstone the region's log and release what fits into one record."""
     name = command.region
     refused = (
         refuse_unknown("Region", (name,), state.regions)
@@ -79,13 +78,13 @@ def retire_region(state: PlatformState, command: RetireRegion, ctx: CommandConte
         return already(f"Region/{name}", state.regions[name].meta.revision)
     part = _next_part(state, name)
     retired = RegionRetired(name, status.log_id, command.reason, part.left)
-    # Why is said once, with the tombstone: with each workload it would not fit, where there are many.
+    # The record of the tombstone contains the reason once. Repeated for each workload it would not fit.
     evidence = f"retired: {command.reason}" if state.info.level < 2 else RETIRED
     return Accepted((retired, *_released(state, name, part, evidence, ctx)), rows=part.rows)
 
 
 def release_retired(state: PlatformState, command: ReleaseRetired, ctx: CommandContext) -> Accepted | Refused:
-    """The next part of what a retired region held, until nothing is left."""
+    """Release the next part of what a retired region held."""
     name = command.region
     refused = refuse_unknown("Region", (name,), state.regions)
     if refused is not None:
@@ -102,7 +101,7 @@ def release_retired(state: PlatformState, command: ReleaseRetired, ctx: CommandC
 
 
 def _next_part(state: PlatformState, region: str) -> RetirementPart:
-    """As much as fits: workloads first, the oldest first, and grants when none is left. At level 1 all of it."""
+    """Return as much as fits: workloads first, oldest first, then grants. At level 1 it is everything."""
     assigned, held = state.assigned_in.get(region) or (), state.rights_in.get(region) or ()
     accounts = state.granted_in.get(region) or ()
     every = len(assigned) + (state.right_counts.get(region) or 0) + len(accounts)
@@ -169,7 +168,7 @@ def _release_assignments(
 
 
 def _done_by(state: PlatformState, assignments: list[Assignment]) -> dict[Revision, Done]:
-    """By assignment: what the region said last that it had done. It says so of a workload, by whichever assignment."""
+    """Return the done counts that the region reported last, by assignment: a workload's counts go to its first one."""
     found: dict[Revision, Done] = {}
     told: set[Revision] = set()
     for one in assignments:
@@ -184,7 +183,7 @@ def _done_by(state: PlatformState, assignments: list[Assignment]) -> dict[Revisi
 def _release_rights(
     state: PlatformState, region: str, uids: list[Revision], workloads: list[Workload], evidence: str
 ) -> tuple[object, ...]:
-    """Rights of workloads that go with the region are released by their removal."""
+    """Release rights, except of workloads that are removed with the region: their removal releases those."""
     going: set[Revision] = {workload.meta.uid for workload in _ready_to_go(workloads)}
     held = [(uid, region, held_in(state, uid, region)) for uid in uids if uid not in going]
     return freed_right_events(state, held, evidence)
@@ -193,7 +192,7 @@ def _release_rights(
 def _release_finalizers(
     state: PlatformState, region: str, workloads: list[Workload], ctx: CommandContext
 ) -> tuple[object, ...]:
-    """Deletions that waited for this region alone are complete."""
+    """Release the region's finalizers; workloads that waited for this region alone are removed."""
     going = [workload.meta.uid for workload in _ready_to_go(workloads)]
     others = tuple(
         WorkloadOf(workload.meta.uid, workload.meta.tenant)

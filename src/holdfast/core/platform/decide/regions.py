@@ -1,14 +1,14 @@
-"""JoinRegion, Acknowledge, BelieveRegion, JudgeRegion, DeclareLost: what the platform knows of a region (RULES 8).
+"""JoinRegion, Acknowledge, BelieveRegion, JudgeRegion, DeclareLost: the state of a region (RULES 8).
 
-    healthy <--> suspect --> lost --> healthy, once it is heard again       by region health
-        \\___________\\________/ lost                                         by a person
-    any --> retired --> healthy, as a new log                               by a person; see `retirement`
+    healthy <--> suspect --> lost --> healthy, once it is in contact again  by region health
+        \\___________\\________/ lost                                         by an operator
+    any --> retired --> healthy, as a new log                               by an operator; see `region_retirement`
 
-Three different words. *Suspect*: nothing new goes there. *Lost*: failover may begin, and nothing it holds comes back.
-*Retired*: a person attests that nothing runs there.
+A *suspect* region gets nothing new. From a *lost* one failover may begin, but nothing that it holds is released. In a
+*retired* one nothing runs, as an operator attests.
 
-How far a region's log is, is the word of whoever has the region's token. It holds the region to what it once was, for
-good, so a person may take it back: the region then begins again at what it shows (ADR 0010).
+Any holder of the region's bearer token can acknowledge a position of its log, which the log must contain from then on.
+An operator can drop that position; the next acknowledgement sets a new one (ADR 0010).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from holdfast.core.platform.state.lookups import SESSIONS_SINCE, reporting_sessi
 from holdfast.core.platform.state.tables import PlatformState
 
 _H = RegionHealth
-#: What region health may say, by what the region is.
+#: Changes of health that the region health controller may make.
 JUDGEMENTS = {_H.HEALTHY: (_H.SUSPECT,), _H.SUSPECT: (_H.HEALTHY, _H.LOST), _H.LOST: (_H.HEALTHY,), _H.RETIRED: ()}
 
 
 def join_region(state: PlatformState, command: JoinRegion, ctx: CommandContext) -> Accepted | Refused:
-    """One log speaks for a region, from the first time until the region is retired.
+    """Bind a region to one log, from its first join until the region is retired.
 
-    It is answered in which session the region spoke before. Where that was none of its own, somebody else spoke for it.
+    The answer contains the region's previous session. If that was not its own, another sender has its credentials.
     """
     refused = (
         refuse_other_sender(command.region, ctx)
@@ -66,8 +66,8 @@ def join_region(state: PlatformState, command: JoinRegion, ctx: CommandContext) 
     if not status.log_id:
         other = next((name for name, one in state.regions.items() if one.status.log_id == command.log_id), "")
         if other:
-            return Refused(Code.EXISTS, f"the log {command.log_id} speaks for region {other}", {"region": other})
-        # A retired region begins anew; one that was lost before it was ever heard is not healthy for having joined.
+            return Refused(Code.EXISTS, f"the log {command.log_id} belongs to region {other}", {"region": other})
+        # A retired region starts again. One that was lost before its first join does not become healthy by joining.
         health = _anew(state, command.region, ctx) if status.health is _H.RETIRED else status.health
         joined = RegionJoined(command.region, command.log_id, session, health, command.address, *_times(command))
         return Accepted((joined,))
@@ -88,7 +88,9 @@ def _times(told: JoinRegion | RegionStatus) -> tuple[Duration, Duration, Duratio
 
 
 def _refuse_times(state: PlatformState, command: JoinRegion) -> Refused | None:
-    """Templates are admitted with the platform's grace: a region that counts with less would end them before it."""
+    """Refuse a grace below the platform's: the region would stop exclusive replicas before the grace they were admitted
+    with.
+    """
     least = state.info.settings.grace
     if not command.fence_time or command.grace >= least:
         return None
@@ -100,23 +102,23 @@ def _refuse_times(state: PlatformState, command: JoinRegion) -> Refused | None:
 
 
 def configure(state: PlatformState, command: log.Configure, ctx: CommandContext) -> Accepted | Refused:
-    """Beside what is unsafe in itself: a grace above that of a region which has joined."""
+    """Refuse also a grace above that of a joined region."""
     grace = command.settings.grace
     joined = ((name, one.status) for name, one in state.regions.items() if one.status.fence_time)
     short = [name for name, status in joined if status.grace < grace and status.health is not _H.RETIRED]
     if short:
-        message = f"region {short[0]} fences with a grace below {grace} ms, by which work would be admitted"
+        message = f"region {short[0]} fences with a grace below {grace} ms, the limit for exclusive work"
         return Refused(Code.CONTRADICTORY, f"{message}: raise the region's first", {"regions": short, "grace": grace})
     return log.configure(state, command, ctx)
 
 
 def _anew(state: PlatformState, region: str, ctx: CommandContext) -> RegionHealth:
-    """What a retired region is when it begins again: healthy, unless a person holds that it is lost."""
+    """Return the health of a retired region that starts again: healthy, unless an override declares it lost."""
     return _H.LOST if active_overrides(state, ctx.at, region).loss_of(region) is not None else _H.HEALTHY
 
 
 def acknowledge(state: PlatformState, command: Acknowledge, ctx: CommandContext) -> Accepted | Refused:
-    """Both positions only ever grow: what is older was overtaken on the way."""
+    """Record the region's position and cursor. Both only grow; an older position was overtaken in transit."""
     refused = (
         refuse_other_sender(command.region, ctx)
         or _refuse_log_id(state, command.log_id)
@@ -157,12 +159,14 @@ def _refuse_address(address: str) -> Refused | None:
 
 
 def _diverged(region: str) -> Refused:
-    """Without the name of the true log: who does not know it may have stolen the region's token."""
+    """Refuse another log, without naming the region's own: the sender may have stolen the region's bearer token."""
     return Refused(Code.DIVERGED, f"region {region} has another log; retire it to begin this one", {"region": region})
 
 
 def _refuse_person(state: PlatformState, command: BelieveRegion | DeclareLost, ctx: CommandContext) -> Refused | None:
-    """Whoever says something of a region names one that exists, has a right to all of it, and says why."""
+    """Refuse an operator's command about a region that does not exist, is outside the operator's scope, or has no
+    reason.
+    """
     return (
         refuse_unknown("Region", (command.region,), state.regions)
         or refuse_outside_whole_region(ctx, command.region)
@@ -171,7 +175,7 @@ def _refuse_person(state: PlatformState, command: BelieveRegion | DeclareLost, c
 
 
 def believe_region(state: PlatformState, command: BelieveRegion, ctx: CommandContext) -> Accepted | Refused:
-    """A person attests that the region's log is whole, whatever was acknowledged in its name."""
+    """Drop the acknowledged position, since an operator attests that the region's log is complete."""
     refused = _refuse_person(state, command, ctx)
     if refused is not None:
         return refused
@@ -185,7 +189,7 @@ def believe_region(state: PlatformState, command: BelieveRegion, ctx: CommandCon
 
 
 def judge_region(state: PlatformState, command: JudgeRegion, ctx: CommandContext) -> Accepted | Refused:
-    """What a controller may conclude from silence and from hearing again, and nothing heavier."""
+    """Change the health by the rules for the region health controller."""
     refused = refuse_unknown("Region", (command.region,), state.regions)
     if refused is not None:
         return refused
@@ -202,7 +206,7 @@ def judge_region(state: PlatformState, command: JudgeRegion, ctx: CommandContext
 
 
 def _refuse_return(state: PlatformState, region: str, status: RegionStatus, ctx: CommandContext) -> Refused | None:
-    """Positive evidence, and no person who holds otherwise: an override's end alone brings nobody back (RULES 19)."""
+    """Refuse to return without contact since the loss, or while an override declares the region lost (RULES 19)."""
     refused = refuse_while_paused(
         active_overrides(state, ctx.at, region).loss_of(region), f"region {region} is declared lost"
     )
@@ -210,12 +214,12 @@ def _refuse_return(state: PlatformState, region: str, status: RegionStatus, ctx:
         return refused
     if status.health is _H.LOST and status.heard_at <= status.since:
         facts = {"heard_at": status.heard_at, "since": status.since}
-        return Refused(Code.TOO_EARLY, f"region {region} was not heard since it was lost", facts)
+        return Refused(Code.TOO_EARLY, f"region {region} has not been in contact since it was lost", facts)
     return None
 
 
 def declare_lost(state: PlatformState, command: DeclareLost, ctx: CommandContext) -> Accepted | Refused:
-    """A person need not wait for silence to be proven."""
+    """Declare a region lost without waiting for the silence that region health needs."""
     refused = _refuse_person(state, command, ctx)
     if refused is not None:
         return refused

@@ -1,19 +1,16 @@
-"""Report and OfferBack: what regions say of themselves, and what they cannot place.
-
-The one idea: whoever knows more wins. A report is as of a position in the region's own log, which only grows; of each
-workload, and of the region as a whole, what was said from the furthest position stands, in whatever order and however
-often the reports of a session arrive; what is said in a later session stands above all that was said in former ones. Of
-a workload more may be said from one position, at a later time there: that it takes too long. It is a hint for
-controllers and people: nothing is authorised by it.
+"""Report and OfferBack: a region's reports, and the replicas that it cannot place.
 
     Report ──▶ observed[workload] · summaries[region]         OfferBack ──▶ overflows[workload, region], until it ends
 
-ReportStatus: what the regions together say of a workload.
+Within a session, the report of the furthest position in the region's log counts, in whatever order reports arrive. A
+later session's report replaces all earlier ones. For workloads, a later time decides within one position. Reports are
+hints: they authorize nothing.
 
-The one idea: a report is of a generation. One that looked at an older generation than the report before it is stale
-and changes nothing, so a slow controller can never show an old rollout as done. When a condition holds since is the
-ledger's to say. A condition that a report does not name stays: who reports one thing need not know of the others, and
-what is no longer so is reported as false.
+ReportStatus: the state of a workload over all regions.
+
+A report for an older generation than the last is stale and refused, so a slow controller never shows an old rollout as
+done. The ledger sets since when a condition holds. Conditions that a report does not name stay, since several
+controllers report; an ended one is reported as false.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 def report(state: PlatformState, command: Report, ctx: CommandContext) -> Accepted | Refused:
-    """What is news of it."""
+    """Store the parts of a report that are newer than the stored ones."""
     refused = (
         refuse_unjoined_session(state, command.region, ctx) or _refuse_seen(command) or _refuse_summary(command.summary)
     )
@@ -53,7 +50,7 @@ def report(state: PlatformState, command: Report, ctx: CommandContext) -> Accept
 
 
 def _is_news(state: PlatformState, command: Report, seen: WorkloadReport) -> bool:
-    """Of what the region has no assignment of, it has nothing to say any more, or not yet."""
+    """Check whether a report about a workload is newer. Without an assignment of it in the region, it is ignored."""
     if not any(assignment.region == command.region for assignment in assignments_of(state, seen.workload)):
         return False
     known = last_report(state, seen.workload, command.region)
@@ -85,7 +82,7 @@ def _refuse_seen(command: Report) -> Refused | None:
 
 
 def _are_counts(*numbers: int) -> bool:
-    """What is done is added up for as long as a workload lives: no word of a region makes a sum that cannot be kept."""
+    """Check the range of counts: done counts are summed as long as a workload exists, and the sum must not overflow."""
     return all(0 <= number <= AMOUNT_MAX for number in numbers)
 
 
@@ -93,8 +90,8 @@ def _refuse_failing(seen: WorkloadReport) -> Refused | None:
     many = seen.failing
     if len(many) > COUNTS_MAX or not _are_counts(*(one.count for one in many)):
         return malformed(f"up to {COUNTS_MAX} kinds of failures, each up to {AMOUNT_MAX}", workload=seen.workload)
-    if any(len(one.detail) > MESSAGE_MAX for one in many):  # code and node are names, which are shorter in any case
-        return malformed(f"of a failure at most {MESSAGE_MAX} characters are told", workload=seen.workload)
+    if any(len(one.detail) > MESSAGE_MAX for one in many):  # code and node are names, and shorter
+        return malformed(f"the detail of a failure has at most {MESSAGE_MAX} characters", workload=seen.workload)
     return None
 
 
@@ -102,14 +99,14 @@ def _refuse_summary(summary: RegionSummary | None) -> Refused | None:
     if summary is None:
         return None
     if len(summary.nodes) > NODES_MAX or len(summary.troubles) > ISSUES_MAX:
-        return malformed(f"at most {NODES_MAX} kinds of nodes and {ISSUES_MAX} troubles", nodes=len(summary.nodes))
+        return malformed(f"at most {NODES_MAX} kinds of nodes and {ISSUES_MAX} issues", nodes=len(summary.nodes))
     if any(len(one.message) > MESSAGE_MAX for one in summary.troubles):
-        return malformed(f"a trouble has at most {MESSAGE_MAX} characters", troubles=len(summary.troubles))
+        return malformed(f"an issue has at most {MESSAGE_MAX} characters", troubles=len(summary.troubles))
     return None
 
 
 def offer_back(state: PlatformState, command: OfferBack, ctx: CommandContext) -> Accepted | Refused:
-    """As many of them as may still move in this window."""
+    """Accept as many of the replicas as may still move in this window."""
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
@@ -123,7 +120,7 @@ def offer_back(state: PlatformState, command: OfferBack, ctx: CommandContext) ->
     left = settings.rebalance_max - used
     if left <= 0:
         facts = {"region": region, "most": settings.rebalance_max, "until": window + settings.rebalance_window}
-        return Refused(Code.TOO_EARLY, f"region {region} has offered back {used} lately", facts)
+        return Refused(Code.TOO_EARLY, f"region {region} has offered back {used} in this window", facts)
     moved = min(command.count, left)
     most = sum(share.count for share in assignment.shares) - moved
     before = overflow_of(state, assignment.workload, region)
@@ -143,12 +140,12 @@ def _refuse_offer(assignment: Assignment, command: OfferBack) -> Refused | None:
     count = sum(share.count for share in assignment.shares)
     if command.count > count:
         told = {"assignment": assignment.uid, "revision": assignment.revision, "count": count}
-        return Refused(Code.STALE, f"{assignment.region} is asked for {count} by now, which it has not heard yet", told)
+        return Refused(Code.STALE, f"{assignment.region} is now assigned {count}, which it has not received yet", told)
     return None
 
 
 def report_status(state: PlatformState, command: ReportStatus, ctx: CommandContext) -> Accepted | Refused:
-    """Progress, as of a generation that is not older than the last one reported."""
+    """Store progress of a generation that is not older than the last one reported."""
     workload = state.workloads.get(command.workload)
     if workload is None:
         return not_found("Workload", command.workload)
@@ -191,7 +188,7 @@ def _refuse_generation(workload: Workload, command: ReportStatus) -> Refused | N
 
 
 def _conditions(workload: Workload, command: ReportStatus, ctx: CommandContext) -> tuple[Condition, ...]:
-    """The conditions that are reported, each since when its status is what it is, among those that others reported."""
+    """Return the reported conditions, with the time of their last change, and the others as they are."""
     kept = workload.status.conditions
     for condition in command.conditions:
         kept = with_condition(kept, replace(condition, since=ctx.at))

@@ -1,12 +1,13 @@
 """GrantRight, ReleaseRights, AttestRight: identities move by evidence (RULES 6).
 
-At most one region holds the live right to an exclusive (workload uid, ordinal). It leaves a region only
+At most one region holds the live right to an exclusive (workload uid, ordinal). The right leaves a region only
 
-    (a) by the region's own acknowledged release        ReleaseRights, RemoveAssignment
-    (b) by a lease that has run out, where it is leased GrantRight, once the holder is lost for so long:
-    `lease_expired_for_sure_at` (c) by a person's attestation that nothing runs     AttestRight, RetireRegion
+    (a) by the region's own acknowledged release      ReleaseRights, RemoveAssignment
+    (b) by the end of its lease, if it is leased      GrantRight, once the holder is lost, after
+                                                      `lease_expired_for_sure_at`
+    (c) by an operator's attestation                  AttestRight, RetireRegion
 
-and in that same commit the ordinal leaves the region's assignment.
+In that same commit the ordinal leaves the region's assignment.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 def grant_right(state: PlatformState, command: GrantRight, ctx: CommandContext) -> Accepted | Refused:
-    """The region holds these rights from now on, all or none, and no other region can still act on any of them."""
+    """Give the region these rights, all or none, if no other region can still act on any of them."""
     workload = state.workloads.get(command.workload)
     if workload is None:
         return not_found("Workload", command.workload)
@@ -128,7 +129,7 @@ def _refuse_while_held(
     facts = {"holder": region, "since": first.since}
     status = state.regions[region].status
     if workload.spec.failover is not FailoverMode.LEASED or status.health is not RegionHealth.LOST:
-        message = f"region {region} holds the right; it must release it, or a person attest that nothing runs"
+        message = f"region {region} holds the right; it must release it, or an operator attest that none runs"
         return Refused(Code.RIGHT_HELD, message, facts)
     until = lease_expired_for_sure_at(state, workload.meta.uid, region, ordinals)
     if ctx.at < until:
@@ -138,11 +139,11 @@ def _refuse_while_held(
 
 
 def release_rights(state: PlatformState, command: ReleaseRights, ctx: CommandContext) -> Accepted | Refused:
-    """The holder's own word, read from its log, about rights that the platform wants back and has not given again.
+    """Release rights that the platform requests back and has not granted again, as the holder's log reports.
 
-    A release may come late. Were it taken after an identity was listed again, the region would start it on that list
-    while the right is given to another one. So the region names the revision of the list that it judged by. All of them
-    are judged by that one list: giving them back changes it, and the next could not be given back before it arrived.
+    A release may arrive late. Accepted after an identity was listed again, it would let two regions run that identity.
+    The region therefore names the revision of the list by which it releases. All ordinals are checked against that one
+    list: the release changes it, and the region has not received the next one.
     """
     region, ordinals = region_of(ctx), ranges_of(command.ordinals)
     refused = (
@@ -177,8 +178,10 @@ def _refuse_not_held(state: PlatformState, workload: Revision, ordinals: Ranges,
 
 
 def _refuse_wanted(state: PlatformState, command: ReleaseRights, ordinals: Ranges, region: str) -> Refused | None:
-    """A right is not to be given back, or no longer. What an ended assignment lists is never listed again: of that the
-    region may speak by any list of it, and gives back one part after the other."""
+    """Refuse to release rights that the platform does not request back, or no longer.
+
+    An ended assignment's ordinals are never listed again, so the region may name any list of it, and release in parts.
+    """
     mine = [a for a in assignments_of(state, command.workload) if a.region == region]
     asked = next((a.returning for a in mine if a.revision == command.seen), ())
     for ended in (a for a in mine if a.stage is AssignmentStage.ENDED):
@@ -187,12 +190,12 @@ def _refuse_wanted(state: PlatformState, command: ReleaseRights, ordinals: Range
     if not kept:
         return None
     newest = max((a.revision for a in mine), default=0)
-    why = f"region {region} is not asked to give it back by that assignment"
+    why = f"region {region} has no request to release it in that assignment"
     return stale(f"right/{_named(command.workload, kept[0][0])}", command.seen, newest, why)
 
 
 def attest_right(state: PlatformState, command: AttestRight, ctx: CommandContext) -> Accepted | Refused:
-    """A person's word, with the reason kept in the log."""
+    """Free a right on an operator's attestation. The log contains the reason."""
     workload = state.workloads.get(command.workload)
     if workload is None:
         return not_found("Workload", command.workload)
@@ -216,7 +219,7 @@ def attest_right(state: PlatformState, command: AttestRight, ctx: CommandContext
 def release_events(
     state: PlatformState, uid: Revision, held: Sequence[tuple[str, Ranges]], evidence: str, ctx: CommandContext
 ) -> tuple[object, ...]:
-    """These rights to one workload are nobody's, and the assignments that listed their ordinals list them no more."""
+    """Return the events that free these rights to one workload and take their ordinals from its assignments."""
     events = list(freed_right_events(state, [(uid, region, ordinals) for region, ordinals in held], evidence))
     workload, gone = state.workloads[uid], ranges_of(run for _, ordinals in held for run in ordinals)
     for assignment in assignments_of(state, uid):

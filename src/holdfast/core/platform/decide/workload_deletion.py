@@ -1,30 +1,22 @@
-"""DeleteWorkload: how a workload ends.
+"""DeleteWorkload, ReleaseFinalizer: how a workload ends, and its templates.
 
-The one idea: deleting asks, releasing answers. A deleted workload keeps one finalizer for each region that has an
-assignment of it; a region releases its own with its last assignment, and the commit that releases the last one removes
-the workload, its rights and its templates. Its name is free from the first moment, since everything refers to its uid
-(RULES 13).
+    live --DeleteWorkload--> ending (finalizers) --RemoveAssignment, RetireRegion--> removed
+      \\_____________________ no assignments: removed at once ________________________/
 
-    live --DeleteWorkload--> ending (finalizers) --RemoveAssignment, RetireRegion--> gone
-      \\_____________________ no assignments: gone at once _________________________/
+A deleted workload has one finalizer for each region with an assignment of it. A region releases its own with its last
+assignment. The commit that releases the last one removes the workload, its rights and its templates. The name is free
+at once, since everything refers to the uid (RULES 13).
 
-Who names a template, and when one is forgotten.
+    PutWorkload of another template ──▶ the workload keeps the last ten ──▶ others are forgotten ──▶ regions
 
-A template is stored once under its digest, however many workloads name it. A workload keeps the one that it names,
-those that its assignments name, and of the others the last few that it has named: an old one may be assigned again,
-which is how a rollout goes back. A region that still runs one which is forgotten here keeps its own copy until it does
-not.
+A template is stored once under its digest. A workload keeps its present template, those of its assignments, and the
+last few others, since a rollout may go back to one. Regions keep their own copies while they run them.
+
+ReleaseFinalizer drops a lost region's finalizer after its deadline. If the region returns, its full list lacks the
+workload, and it ends the rest. A region that is not lost releases its own, however long that takes. Exclusive
+identities need evidence (RULES 6): an operator retires the region or attests for them. An override can pause it.
 
 Size: a deletion, its finalizers and its templates end in one commit.
-
-    PutWorkload of another template ──▶ the workload keeps the last ten ──▶ what nobody keeps is forgotten ──▶ regions
-
-ReleaseFinalizer: what a deleted workload waits for in vain is let go of at its deadline.
-
-A region releases its own finalizer, however long that takes, while it is heard: what it still has of a workload runs.
-One that is lost may never answer, and nothing stands on its answer where several replicas may run: should it come back,
-the list of what it is to have does not name the workload, and it ends what is left. Identities are different: their
-rights move by evidence alone (RULES 6), so a person forgets the region, or attests for them. An override can pause it.
 """
 
 from __future__ import annotations
@@ -63,12 +55,12 @@ from holdfast.core.platform.events import (
 from holdfast.core.platform.state.lookups import assignments_of, is_left_to_its_region
 from holdfast.core.platform.state.tables import PlatformState
 
-#: How many of each template were done.
+#: Number of replicas done, by template.
 Done = tuple[tuple[str, int], ...]
 
 
 def delete_workload(state: PlatformState, command: DeleteWorkload, ctx: CommandContext) -> Accepted | Refused:
-    """Every assignment ends in the same commit, so no region is left with work that nobody wants."""
+    """Begin a deletion. All assignments end in the same commit, so no region continues the work."""
     refused = refuse_outside_tenant(ctx, command.tenant)
     if refused is not None:
         return refused
@@ -92,8 +84,10 @@ def delete_workload(state: PlatformState, command: DeleteWorkload, ctx: CommandC
 
 
 def _asked_back(state: PlatformState, workload: Workload, assignments: Sequence[Assignment]) -> list[Assignment]:
-    """Rights that no assignment lists go with the workload. Where they are too many for one record they are asked
-    back, as all others are: each region that holds some has an ended assignment of them."""
+    """Return ended assignments, one for each region, that request unlisted rights back.
+
+    There are none if one record can free all such rights: then they are removed with the workload.
+    """
     uid = workload.meta.uid
     unlisted: dict[str, Ranges] = {}
     for region, ordinals in state.rights_of.get(uid) or ():
@@ -112,7 +106,7 @@ def _asked_back(state: PlatformState, workload: Workload, assignments: Sequence[
 
 
 def _empty(workload: Workload, region: str) -> Assignment:
-    """An assignment of which nothing is wanted."""
+    """Return an ended assignment without replicas."""
     spec, meta = workload.spec, workload.meta
     return Assignment(
         0, 0, meta.uid, meta.name, meta.tenant, region, AssignmentPurpose.SERVING, AssignmentStage.ENDED,
@@ -147,12 +141,14 @@ def _ending(
 
 
 def ended_assignment(assignment: Assignment) -> Assignment:
-    """Nothing of it is wanted. The ordinals stay: the region holds their rights until it has released them."""
+    """Return the assignment without replicas. Its ordinals stay: the region holds their rights until it has released
+    them.
+    """
     return replace(assignment, stage=AssignmentStage.ENDED, shares=(), disruption=0)
 
 
 def removal_event(assignments: Sequence[Assignment], done: Mapping[Revision, Done]) -> AssignmentsRemoved:
-    """Assignments of which no region has anything left, and what each of them had done."""
+    """Return the removal of assignments that their regions have released, with the done counts of each."""
     return AssignmentsRemoved(tuple(_named(one, done.get(one.uid, ())) for one in assignments))
 
 
@@ -161,13 +157,12 @@ def _named(one: Assignment, done: Done = ()) -> AssignmentOf:
 
 
 def finalizer_of(region: str, deadline: Instant) -> Finalizer:
-    """What a region must release before a workload may go."""
+    """Return the finalizer that a region must release before a workload is removed."""
     return Finalizer(name=f"slots/{region}", owner=f"region/{region}", deadline=deadline)
 
 
 def finalizer_events(state: PlatformState, last: Assignment, ctx: CommandContext) -> tuple[object, ...]:
-    """With a region's last assignment of a workload that is being deleted its finalizer goes; with the last of these,
-    the workload."""
+    """Release the finalizer with a region's last assignment; with the last finalizer, remove the workload."""
     workload = state.workloads[last.workload]
     left = [a for a in assignments_of(state, last.workload) if a.uid != last.uid]
     if workload.meta.deletion is None or any(a.region == last.region for a in left):
@@ -181,7 +176,9 @@ def finalizer_events(state: PlatformState, last: Assignment, ctx: CommandContext
 def workload_removal_events(
     state: PlatformState, uids: Sequence[Revision], ctx: CommandContext, without: Ranges = ()
 ) -> tuple[object, ...]:
-    """What removes workloads that no region holds any more, their rights included, except ordinals released already."""
+    """Return the events that remove workloads which no region holds, with their rights except ordinals released
+    already.
+    """
     gone = tuple(WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
     held = [
         (uid, region, outside(ordinals, without)) for uid in uids for region, ordinals in state.rights_of.get(uid) or ()
@@ -197,7 +194,7 @@ def workload_removal_events(
 def freed_right_events(
     state: PlatformState, held: Sequence[tuple[Revision, str, Ranges]], evidence: str
 ) -> tuple[object, ...]:
-    """These rights, by workload and region, are nobody's. At level 1 each of them is listed."""
+    """Return the events that free rights, by workload and region. At level 1 each right is listed."""
     if state.info.level >= 2:
         return tuple(RightsFreed(uid, ordinals, region, evidence) for uid, region, ordinals in held if ordinals)
     keys = sorted((uid, ordinal) for uid, _, ordinals in held for ordinal in numbers(ordinals))
@@ -205,7 +202,7 @@ def freed_right_events(
 
 
 def unused_templates(state: PlatformState, workloads: Iterable[Revision]) -> tuple[TemplatesForgotten, ...]:
-    """The templates that nobody names once these workloads are gone."""
+    """Return the templates that no workload names once these workloads are removed."""
     going: dict[str, int] = {}
     for uid in workloads:
         for digest in state.templates_of.get(uid) or ():
@@ -217,7 +214,7 @@ def unused_templates(state: PlatformState, workloads: Iterable[Revision]) -> tup
 def template_drop_events(
     state: PlatformState, workload: WorkloadOf, newest: str
 ) -> tuple[TemplatesDropped | TemplatesForgotten, ...]:
-    """What a workload that names this template now keeps no longer, and what of that nobody else names."""
+    """Return the templates that a workload drops when it names this one, and those of them that no workload names."""
     if state.info.level < TemplatesDropped.SINCE:
         return ()
     named = [*(one for one in state.templates_of.get(workload.workload) or () if one != newest), newest]
@@ -235,7 +232,7 @@ def template_drop_events(
 def done_of_kept_templates(
     state: PlatformState, workload: Revision, done: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[str, int], ...]:
-    """What was done, of templates that the workload keeps: of others nobody asks any more."""
+    """Return the done counts of templates that the workload keeps; others are of no use."""
     if state.info.level < TemplatesDropped.SINCE:
         return done
     kept = state.templates_of.get(workload) or ()
@@ -247,7 +244,7 @@ def _workloads_naming(state: PlatformState, digest: str) -> int:
 
 
 def release_finalizer(state: PlatformState, command: ReleaseFinalizer, ctx: CommandContext) -> Accepted | Refused:
-    """A lost region's share of a deletion is over, past its deadline; with the last one the workload is gone."""
+    """Release a lost region's finalizer after its deadline; with the last one, remove the workload."""
     workload, owner = state.workloads.get(command.workload), f"region/{command.region}"
     held = [one for one in workload.meta.finalizers if one.owner == owner] if workload is not None else []
     if workload is None or not held:

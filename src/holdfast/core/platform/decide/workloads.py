@@ -1,10 +1,9 @@
-"""PutWorkload: what a tenant may ask for.
+"""PutWorkload: admission of a workload.
 
-The one idea: tell at once what can never be, and let wait what only cannot be yet. A contradiction, an unknown name
-or a residency rule that no region satisfies is refused here; a quota that is used up is not, since quota comes back.
-How much may wait is bounded, so that no tenant fills every queue. Whether any node that regions tell of is large enough
-is told at once, too, as the condition `Fits`, and refuses nothing: nodes may come. So is a deadline that cannot be
-met, as the condition `OnTime`.
+A workload that can never run is refused at once: by a contradiction, an unknown name, or a residency rule that no
+region satisfies. One that cannot run yet is accepted, for example when quota is used up. A limit of pending replicas
+keeps a tenant from filling every queue. The conditions `Fits` and `OnTime` show whether a reported node is large enough
+and the deadline can be met; they refuse nothing, since nodes may be added.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 def put_workload(state: PlatformState, command: PutWorkload, ctx: CommandContext) -> Accepted | Refused:
-    """The workload as its tenant wants it, with the template that it names."""
+    """Store the workload as sent, with the template that it names."""
     sent = command.workload
     key = name_key(sent.meta.tenant, sent.meta.name)
     refused = (
@@ -68,7 +67,7 @@ def put_workload(state: PlatformState, command: PutWorkload, ctx: CommandContext
 
 
 def _judged(state: PlatformState, merged: Workload, stored: Workload | None, ctx: CommandContext) -> Workload:
-    """With what is known of whether it ever fits and of its deadline. It is taken all the same: nodes may come."""
+    """Return the workload with its conditions `Fits` and `OnTime`."""
     if stored is not None and stored.meta.generation == merged.meta.generation:
         return merged
     conditions = with_condition(merged.status.conditions, fits_condition(state, merged, ctx.at))
@@ -78,7 +77,7 @@ def _judged(state: PlatformState, merged: Workload, stored: Workload | None, ctx
 
 
 def _events(state: PlatformState, merged: Workload, stored: Workload | None, ctx: CommandContext) -> tuple[object, ...]:
-    """The workload comes first: the revision that the sender is told is its uid."""
+    """Return the events, the workload's first: the sender receives its revision, which is its uid."""
     events: list[object] = [WorkloadStored(merged)]
     digest = template_digest(merged.spec.template)
     if digest not in state.templates:
@@ -90,7 +89,7 @@ def _events(state: PlatformState, merged: Workload, stored: Workload | None, ctx
 
 
 def _refuse_deleting(state: PlatformState, command: PutWorkload) -> Refused | None:
-    """Who sends back the object that is being deleted, named by its uid, does not mean a new one of that name."""
+    """Refuse a workload that names the uid of one that is being deleted: the sender does not mean a new one."""
     meta = command.workload.meta
     old = state.workloads.get(meta.uid)
     if old is None or (old.meta.tenant, old.meta.name) != (meta.tenant, meta.name):
@@ -100,7 +99,7 @@ def _refuse_deleting(state: PlatformState, command: PutWorkload) -> Refused | No
 
 
 def check_shape(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
-    """Well formed in itself."""
+    """Check that the workload is well formed in itself."""
     spec = new.spec
     if spec.replicas > COUNT_MAX:
         return malformed(f"a workload has at most {COUNT_MAX} replicas", replicas=spec.replicas, most=COUNT_MAX)
@@ -111,7 +110,9 @@ def check_shape(state: PlatformState, new: Workload, stored: Workload | None) ->
 
 
 def _refuse_grace(state: PlatformState, spec: WorkloadSpec) -> Refused | None:
-    """By the fence time an identity must have ended, and that is counted with the grace of the settings (RULES 4)."""
+    """Refuse a grace above that of the settings: the fence time, by which an identity must end, includes that (RULES
+    4).
+    """
     grace, most = spec.template.grace, state.info.settings.grace
     if not spec.exclusive or grace <= most:
         return None
@@ -120,7 +121,7 @@ def _refuse_grace(state: PlatformState, spec: WorkloadSpec) -> Refused | None:
 
 
 def check_tenant(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
-    """The tenant exists, has room for one more, and may use that priority class."""
+    """Check that the tenant exists, may have one more workload, and may use the priority class."""
     name, spec = new.meta.tenant, new.spec
     tenant = state.tenants.get(name)
     if tenant is None:
@@ -139,19 +140,19 @@ def check_tenant(state: PlatformState, new: Workload, stored: Workload | None) -
 
 
 def check_pending(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
-    """The tenant does not wait for more than it may; who is above that, since it was lowered, may always want less."""
+    """Check the limit of pending replicas. A tenant above a lowered limit may still lower its counts."""
     name = new.meta.tenant
     most, before = state.tenants[name].spec.pending_max, state.pending_of.get(name) or 0
     after = before - (pending(stored) if stored is not None else 0) + pending(new)
     if after <= max(before, most):
         return None
     facts = {"tenant": name, "pending": after, "most": most}
-    message = f"tenant {name} would wait for {after} replicas that are not bound, and may for {most}"
+    message = f"tenant {name} would have {after} pending replicas, and may have {most}"
     return Refused(Code.TOO_MANY_PENDING, message, facts)
 
 
 def check_places(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
-    """At least one region that it may be in exists and is not retired."""
+    """Check that at least one allowed region exists and is not retired."""
     placement = new.spec.placement
     primary = (placement.primary,) if placement.primary else ()
     named = (*placement.regions, *(name for name, _ in placement.weights), *primary)
@@ -166,7 +167,7 @@ def check_places(state: PlatformState, new: Workload, stored: Workload | None) -
     if (placement.regions or placement.jurisdictions) and not places:
         return Refused(Code.RESIDENCY, "no region satisfies these placement rules", facts)
     if limits and not any(within_latency_limits(new.spec, region) for region in places):
-        return Refused(Code.LATENCY, "no region where it may be is near enough to its clients", facts)
+        return Refused(Code.LATENCY, "no region where it may run is near enough to its clients", facts)
     return None
 
 
@@ -179,7 +180,7 @@ def _places(state: PlatformState, spec: WorkloadSpec) -> list[Region]:
 
 
 def check_recovery(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
-    """The budget exists and holds room for this tenant."""
+    """Check that the recovery budget exists and reserves capacity for this tenant."""
     name = new.spec.recovery.budget
     if not name:
         return None
@@ -187,15 +188,15 @@ def check_recovery(state: PlatformState, new: Workload, stored: Workload | None)
     if budget is None:
         return not_found("RecoveryBudget", name)
     if budget.spec.tenants and new.meta.tenant not in budget.spec.tenants:
-        return contradictory(f"budget {name} holds no room for tenant {new.meta.tenant}", budget=name)
+        return contradictory(f"budget {name} reserves no capacity for tenant {new.meta.tenant}", budget=name)
     return None
 
 
 def check_identity(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
-    """How identities are kept cannot change while a region acts on the old rule.
+    """Refuse to change `exclusive` or `failover` while a region holds the workload.
 
-    A region that is cut off would go on under the rule it knows: a right that it holds for good would be taken for a
-    lease that has lapsed, or ordinals that were its own for ones that are global. In both cases two would run.
+    A region without connection would follow the old rule, and take a permanent right for a lapsed lease, or its own
+    ordinals for global ones. Two replicas of an identity could run.
     """
     if stored is None:
         return None

@@ -1,4 +1,4 @@
-"""Rules that hold in every platform state, written once over a scan. Uses no function of `decide`.
+"""Invariants of the platform, each written once over a scan. They use no function of `decide`.
 
 - `scan`     the rows to check: all of them, or those near a batch
 - `counts`   derived tables against their rows

@@ -1,7 +1,7 @@
-"""Derived tables, held against what they come from: everywhere by a rebuild, near a batch by the difference.
+"""Derived tables, compared with their rows: by a rebuild in a full scan, by differences in a batch scan.
 
-After a batch each index and sum has changed by exactly as much as the rows that were written. Both changes are made one
-list of numbers, one for each thing that is listed or summed up, and compared.
+A batch must change each index and sum by exactly as much as its rows. Both changes are counted, one number for each
+listed or summed item, and compared.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from holdfast.core.model.values.ranges import is_well_formed, numbers
 from holdfast.core.platform.invariants.grants import named
 from holdfast.core.platform.state.tables import PlatformState
 
-#: What is listed or summed up (its table, its key, the part of its row), and how much of it there is.
+#: An item (its table, key and part of the row) and how much of it is listed or summed.
 Counts = Counter[tuple[object, ...]]
 
-#: What belongs to one key, very much of it.
+#: Tables with a long list for each key.
 _LONG = ("paid_by", "assigned_in", "rights_in", "granted_in")
 _LISTS = ("assignments_of", "rights_of", *_LONG)
 _SUMS = ("workload_counts", "pending_of", "right_counts")
@@ -30,7 +30,7 @@ _INDEXES = ("session_of", "workload_names", "template_uses", "offered_of", "dema
 
 
 def miscounted_anywhere(state: PlatformState) -> Iterator[str]:
-    """Derived tables that are not what a rebuild makes of the stored ones."""
+    """Yield the derived tables that differ from a rebuild."""
     rebuilt = state.fork()
     rebuilt.rebuild()
     for spec in state.TABLES:
@@ -39,7 +39,7 @@ def miscounted_anywhere(state: PlatformState) -> Iterator[str]:
 
 
 def miscounted_near(near: BatchScan[PlatformState], changed: Counts) -> Iterator[str]:
-    """Derived rows that have not changed by what their rows have."""
+    """Yield the derived rows of a batch that have not changed as their rows have."""
     kept: Counts = Counter()
     for table in _INDEXES:
         for key, old, new in near.change.rows(table):
@@ -55,7 +55,7 @@ def miscounted_near(near: BatchScan[PlatformState], changed: Counts) -> Iterator
 
 
 def changed_counts(near: BatchScan[PlatformState]) -> Counts:
-    """By how much the rows that are looked at have changed what is listed of them; those as they were cancel out."""
+    """Return how the rows of a batch have changed their derived items; unchanged rows cancel out."""
     found: Counts = Counter()
     for state, sign in ((near.before, -1), (near.state, 1)):
         for uid, workload in present(state, "workloads", near.keys("workloads")):
@@ -90,13 +90,13 @@ def changed_counts(near: BatchScan[PlatformState]) -> Counts:
 
 
 def _waiting(workload: Workload) -> int:
-    """How many replicas are wanted of which nothing came yet."""
+    """Return how many replicas are neither bound nor finished."""
     status = workload.status
     return max(workload.spec.replicas - status.bound - status.succeeded - status.failed, 0)
 
 
 def _asked(state: PlatformState, assignment: Assignment) -> Iterator[tuple[str, int]]:
-    """What an assignment asks of the first account that pays for it: replicas, and what they need."""
+    """Yield the demand of an assignment on its first account: replicas, and what they need."""
     if assignment.stage is not AssignmentStage.ACTIVE or not assignment.accounts:
         return
     said = [
@@ -120,7 +120,7 @@ def _is_ordered(table: str, row: Any) -> bool:
 
 
 def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
-    """A derived row, as numbers."""
+    """Add a derived row to the counts."""
     if row is None:
         return
     match table:
@@ -148,13 +148,13 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
 
 
 def _keep_changed(kept: Counts, table: str, key: Any, old: set[Any], new: set[Any]) -> None:
-    """Only what came or went of a long list."""
+    """Add only the changed parts of a long list."""
     kept.update({(table, key, part): -1 for part in sorted(old - new)})
     kept.update({(table, key, part): 1 for part in sorted(new - old)})
 
 
 def _keys_out_of_order(near: BatchScan[PlatformState]) -> Iterator[str]:
-    """An actor's keys are those of before without what is gone and with what is new, in the order in which they end."""
+    """Check that an actor's keys are the old ones without removed and with new keys, in order of their end."""
     gone: dict[str, set[int]] = {}
     come: dict[str, list[int]] = {actor: [] for actor in near.keys("keys_of")}
     for key, old, new in near.change.rows("keys"):

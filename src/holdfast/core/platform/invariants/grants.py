@@ -1,6 +1,6 @@
-"""What must hold of grants: no unit is sold twice (RULES 7).
+"""Invariants of grants: no unit is granted twice (RULES 7).
 
-What is charged, resource by resource, is compared with what quotas, budgets and overrides say.
+The charge of each resource is compared with quotas, budgets and overrides.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ Amounts = dict[str, int]
 RESOURCES = ("cpu", "memory", "disk", "gpu")
 
 
-#: By account and, where it has a limit in each region, by region: what is lent.
+#: By account, and by region if the account has a limit in each: the amounts granted.
 Charged = dict[tuple[str, str], Amounts]
 
 
 def shared(grant: Grant) -> tuple[str, str]:
-    """Whose limit a grant counts towards: its account's, which of budgets and shares of room holds for one region."""
+    """Return the limit that a grant counts towards: its account, with the region if the account has a limit in each."""
     return grant.account, grant.region if grant.account.partition("/")[0] in ("recovery", "reclaimable") else ""
 
 
 def charged_anew(state: PlatformState) -> Charged:
-    """What is lent, summed up from all grants."""
+    """Sum up all grants."""
     charged: Charged = {}
     for grant in state.grants.values():
         total = charged.setdefault(shared(grant), {})
@@ -44,12 +44,14 @@ def escrow(state: PlatformState, charged: Charged) -> Iterator[str]:
                 ("platform.escrow", f"{account}|{where}/{name}" if where else f"{account}/{name}")
             )
             if over > (owed.overshoot if owed else 0):
-                yield f"{account} {where} has lent {amount} {name}, {over} more than it has"
+                yield f"{account} {where} has granted {amount} {name}, {over} more than its limit"
 
 
 def limits(state: PlatformState, account: str, where: str) -> Amounts | None:
-    """What an account has. None: when an emergency is over nothing more is lent, and the rest is called back; so is
-    what was lent of a share of a region's room when that has shrunk."""
+    """Return the limit of an account; None if grants above it are merely called back.
+
+    That applies to an ended emergency and to a share of a region's capacity, which may shrink.
+    """
     kind, _, name = account.partition("/")
     if kind == "quota":
         quota = state.quotas.get(name)
@@ -80,6 +82,6 @@ def charge(grants: Iterable[tuple[str, Grant]]) -> Iterator[str]:
 
 
 def named(amounts: Resources) -> Amounts:
-    """The amounts that are not zero, by name."""
+    """Return the amounts that are not zero, by name."""
     standard = (("cpu", amounts.cpu), ("memory", amounts.memory), ("disk", amounts.disk), ("gpu", amounts.gpu))
     return {name: amount for name, amount in (*standard, *amounts.extended) if amount}

@@ -1,9 +1,8 @@
-"""What must hold in every state of the platform.
+"""Invariants of the platform's objects.
 
-Each is written once, over the places where it is looked at (see `scan`): all of the platform, or what lies
-near a batch. None uses the functions that decide, so that a mistake there is found here. *Always* ones hold after every
-commit. *At commit* ones hold, or a breach is open that has an owner and a deadline and is at least as large as what is
-wrong (RULES 18).
+Each is written once, over the rows of a full or a batch scan (see `scan`), without the functions that decide, so that
+it finds their mistakes. An *always* invariant holds after every commit. An *at commit* one holds, or a breach is open
+with owner, deadline and at least the present overshoot (RULES 18).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def policy(at: PlatformScan) -> Found:
         if key != f"{validity.region}|{validity.scope}" or validity.region not in state.regions:
             yield f"validity {key} is of {validity.region} and {validity.scope}"
         if validity.scope and validity.scope not in state.tenants:
-            yield f"validity {key} is pinned for a tenant that is gone"
+            yield f"validity {key} is pinned for a deleted tenant"
         if validity.revision != 0 and (known is None or known.stage in (PolicyStage.DRAFT, PolicyStage.ROLLED_BACK)):
             yield f"validity {key} names policy {validity.revision}, which is {known.stage if known else 'unknown'}"
     for number, known in at.rows("policies"):
@@ -52,7 +51,7 @@ def references(at: PlatformScan) -> Found:
         if not {share.template for share in assignment.shares} <= set(
             state.templates_of.get(assignment.workload) or ()
         ):
-            yield f"assignment {uid} has templates that its workload does not know"
+            yield f"assignment {uid} has templates that its workload does not list"
     named = at.named_templates()
     for uid, workload in at.rows("workloads"):
         digest = template_digest(workload.spec.template)
@@ -63,7 +62,7 @@ def references(at: PlatformScan) -> Found:
             yield f"workload {uid} has named templates {digests}"
     for digest, template in at.rows("templates"):
         if digest not in named or template_digest(template) != digest:
-            yield f"template {digest} is named by nobody, or is another"
+            yield f"template {digest} is named by no workload, or has another digest"
     for key, grant in at.rows("grants"):
         if key != f"{grant.region}|{grant.account}" or grant.region not in state.regions:
             yield f"grant {key} is of {grant.account} in {grant.region}"

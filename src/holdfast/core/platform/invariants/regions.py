@@ -1,4 +1,4 @@
-"""What must hold of what regions are given and of what they say: identities, retirement, reports."""
+"""Invariants of regions: exclusive identities, retirement, reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def identity(at: PlatformScan) -> Found:
     for key, regions in sorted(listed.items()):
         held = state.rights.get(key)
         if len(regions) != 1 or held is None or held.region != regions[0]:
-            yield f"identity {key} is listed in {regions} and held by {held.region if held else 'nobody'}"
+            yield f"identity {key} is listed in {regions} and held by {held.region if held else 'no region'}"
     for key, held in at.rows("rights"):
         if (
             key != (held.workload, held.ordinal)
@@ -51,11 +51,11 @@ def retired(at: PlatformScan) -> Found:
             yield f"region {name} is {region.status.health} and has {region.status.unreleased} to be released"
         speaks = region.status.log_id or region.status.session or region.status.address
         if region.status.log_id in at.state.tombstones or (_is_retired(at.state, name) and speaks):
-            yield f"region {name} speaks with the log {region.status.log_id}, which is tombstoned"
+            yield f"region {name} has joined with the log {region.status.log_id}, which is tombstoned"
 
 
 def _is_released(state: PlatformState, name: str) -> bool:
-    """Whether a region is retired, and its retirement has come to its end."""
+    """Check whether a region is retired and has released everything."""
     return _is_retired(state, name) and not state.regions[name].status.unreleased
 
 
@@ -72,20 +72,20 @@ def observed(at: PlatformScan) -> Found:
     for uid, observations in at.rows("observed"):
         names, held = [one.region for one in observations], holding.get(uid, set())
         if names != sorted({*names}) or not names or not {*names} <= held:
-            yield f"regions {names} have said something of workload {uid}, and {sorted(held)} hold it"
+            yield f"regions {names} have reported workload {uid}, and {sorted(held)} have assignments of it"
         if any(one.seen.workload != uid for one in observations):
-            yield f"what is said of workload {uid} is of another"
+            yield f"a report stored for workload {uid} is about another"
     for uid, overflows in at.rows("overflows"):
         names = [one.region for one in overflows]
         if uid not in state.workloads or names != sorted({*names}) or any(one.workload != uid for one in overflows):
-            yield f"something of workload {uid} was offered back by {names}"
+            yield f"workload {uid} has overflow of {names}"
     for uid, done in at.rows("done_before"):
         templates = [template for template, _ in done]
         if uid not in state.workloads or templates != sorted({*templates}) or not all(count > 0 for _, count in done):
-            yield f"of workload {uid} there was done before: {done}"
+            yield f"workload {uid} has the done counts {done}"
     for name, rebalance in at.rows("rebalances"):
         if name != rebalance.region or rebalance.moved <= 0:
             yield f"region {name} has offered back {rebalance.moved}"
     for name, told in at.rows("summaries"):
         if name != told.region or name not in state.regions or _is_retired(state, name):
-            yield f"there is a summary of region {name}, which does not speak"
+            yield f"there is a summary of region {name}, which is retired or deleted"

@@ -1,11 +1,10 @@
-"""Where the platform's promises are looked at: everywhere, or near what a batch has written.
+"""The rows that the platform's invariants check: all, or those near a batch.
 
-What lies next to a written row is its workload with all assignments of it, of which there are a few for each region;
-the workload that had its name; the templates that were named. Sums over an account are never walked through: what they
-were before is changed by what was written.
+A written row includes its workload with all assignments, the workload that had its name before, and the templates
+named. An account's sum is the sum before, changed by the written rows.
 
-Rare acts of operators are looked at as widely as they reach: a region that retires, goes or comes under another law
-concerns whatever names it, a policy that is withdrawn every validity, a buried log every region.
+Rare commands reach further: a region that is retired, deleted or moved to another jurisdiction includes every row that
+names it; a changed policy includes every validity, a tombstone every region.
 """
 
 from __future__ import annotations
@@ -29,34 +28,34 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 class PlatformFullScan:
-    """All of the platform, and sums counted anew from its rows."""
+    """All rows of the platform, and sums added up from them."""
 
     def __init__(self, state: PlatformState) -> None:
         self.state = state
 
     def rows(self, table: str) -> Iterator[tuple[Any, Any]]:
-        """Rows that are looked at. With one assignment of a workload there are all of them."""
+        """Yield the rows to check. A workload's assignments are all included, or none."""
         return iter(self.state.table(table).items())
 
     def namesakes(self) -> Iterator[tuple[Revision, Workload]]:
-        """Every workload of each name that is looked at."""
+        """Yield every workload of each name to check."""
         return self.rows("workloads")
 
     def named_templates(self) -> set[str]:
-        """Those of the templates that are looked at which a workload names."""
+        """Return the templates to check that a workload names."""
         return {digest for _, digests in self.state.templates_of.unordered() for digest in digests}
 
     def charged(self) -> Charged:
-        """What is lent of each account, where it has a limit of its own."""
+        """Return the amount granted of each account and limit."""
         return charged_anew(self.state)
 
     def miscounts(self) -> Iterator[str]:
-        """Derived tables that are not what they come from."""
+        """Yield derived tables that differ from their rows."""
         return miscounted_anywhere(self.state)
 
 
 class PlatformBatchScan(Near[PlatformState]):
-    """What a batch has written on the platform, and what lies next to it."""
+    """The rows that a batch has written on the platform, and their neighbors."""
 
     def __init__(self, change: BatchDiff[PlatformState]) -> None:
         super().__init__(change)
@@ -70,7 +69,7 @@ class PlatformBatchScan(Near[PlatformState]):
             self.include("regions", (name for name, _ in self.state.regions.items()))
 
     def _include_region(self, region: str) -> None:
-        """Everything that names a region."""
+        """Include everything that names a region."""
         for table in ("assignments", "grants", "rights", "validities"):
             self.include(table, (key for key, row in self.state.table(table).items() if row.region == region))
         self.include("summaries", (region,))
@@ -114,12 +113,12 @@ class PlatformBatchScan(Near[PlatformState]):
             for uid in uids:
                 self.include("assignments", self.before.assignments_of.get(uid) or ())
         other = [digest for digest, old, new in self.change.rows("templates") if None not in (old, new)]
-        if other:  # what a template needs is asked for by everybody who has it
+        if other:  # the demand of every assignment of the template changes
             given = self.state.assignments.items()
             self.include("assignments", (uid for uid, a in given if any(share.template in other for share in a.shares)))
 
     def _names(self, digest: str) -> int:
-        """How many workloads name a template."""
+        """Return how many workloads name a template."""
         count = sum(number for _, number in self.before.template_uses.get(digest) or ())
         for _, old, new in self.change.rows("templates_of"):
             count += (digest in (new or ())) - (digest in (old or ()))
@@ -136,7 +135,7 @@ class PlatformBatchScan(Near[PlatformState]):
 
     @cached_property
     def changed(self) -> Counts:
-        """By how much the stored rows have changed what is derived from them."""
+        """Changes of derived items that follow from the stored rows."""
         return changed_counts(self)
 
     def namesakes(self) -> Iterator[tuple[Revision, Workload]]:
@@ -179,5 +178,5 @@ PlatformScan = PlatformFullScan | PlatformBatchScan
 
 
 def _reach(region: Region) -> tuple[str, bool]:
-    """What of a region concerns everything in it: its law, and whether it is retired."""
+    """Return what concerns every row of a region: its jurisdiction, and whether it is retired."""
     return region.spec.jurisdiction, region.status.health is RegionHealth.RETIRED

@@ -1,4 +1,4 @@
-"""Read-only questions about the platform state, shared by handlers, controllers and the API.
+"""Read-only queries of the platform state, shared by handlers, controllers and the API.
 
 A query never writes and never emits an event.
 
@@ -6,6 +6,6 @@ A query never writes and never emits an event.
 - `feasibility`   the regions a workload may use, and whether any of their nodes could ever hold it
 - `identities`    the ordinals an assignment may list; the end of a leased right
 - `completion`    batch work: done, failed, deadline met or missed
-- `quota_report`  a quota as people read it, region by region, with warnings
+- `quota_report`  a quota for readers, region by region, with warnings
 - `repairs`       open repairs, each with owner and next step
 """

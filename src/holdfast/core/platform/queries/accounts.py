@@ -1,19 +1,17 @@
-"""Accounts: who pays, and how much an account may be lent out.
+"""Accounts: who pays, how much of an account may be granted, and the demand on it.
 
     quota/TENANT        the tenant's quota, over all regions
     recovery/BUDGET     a recovery budget, with a limit of its own in each region it names
-    reclaimable/TENANT  a share of what each region has, for the tenant's reclaimable work, as the region last told
-    emergency/UID       an emergency override, over the regions it holds for, until it ends
+    reclaimable/TENANT  a share of each region's last reported capacity, for the tenant's reclaimable work
+    emergency/UID       an emergency override, over the regions it applies to, until it ends
 
-Everything that creates spending power is an account (RULES 7). Nothing is charged to two.
+Every source of quota is an account (RULES 7). Nothing is charged to two.
 
-What is asked of an account in a region: by what is assigned there, and not by what has been placed yet.
+Demand follows from assignments, placed or not. Reclaimable work uses its share of the region's capacity first, the
+quota for the rest. A replica is charged to one account only, so the rest is counted in replicas.
 
-Reclaimable work asks its share of the region's room first and the quota for the rest. A replica is paid by one account
-or by the other, never by both, so the rest is counted in replicas.
-
-    asked of reclaimable/T: 5 replicas, 1 cpu each      lent of it there: 2.5 cpu --> 2 replicas
-    asked of quota/T:       what is not reclaimable, and 3 cpu
+    demand on reclaimable/T: 5 replicas, 1 cpu each      granted there: 2.5 cpu --> 2 replicas
+    demand on quota/T:       all other work, and 3 cpu
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _NONE = AccountDemand()
 
 
 class AccountLimit(NamedTuple):
-    """What may be lent of an account in all the places that share the limit, what of it protected, and until when."""
+    """Limit of an account over all regions that share it, its protected part, and its end."""
 
     amount: Resources
     protected: Resources
@@ -51,7 +49,7 @@ class AccountLimit(NamedTuple):
 
 
 def account_limit(state: PlatformState, account: str, region: str, at: Instant) -> AccountLimit | Refused:
-    """The limit of an account as it holds for a region, or why it has none now."""
+    """Return the limit of an account in a region, or why it has none now."""
     kind, _, name = account.partition("/")
     latest = at + state.info.settings.grant_life
     match kind:
@@ -67,7 +65,7 @@ def account_limit(state: PlatformState, account: str, region: str, at: Instant) 
             if budget is None:
                 return not_found("RecoveryBudget", name)
             if region not in budget.spec.regions:
-                return contradictory(f"budget {name} holds no room in region {region}", budget=name, region=region)
+                return contradictory(f"budget {name} reserves nothing in region {region}", budget=name, region=region)
             return AccountLimit(budget.spec.each, ZERO, latest)
         case "reclaimable":
             return _share_limit(state, name, region, latest)
@@ -75,7 +73,7 @@ def account_limit(state: PlatformState, account: str, region: str, at: Instant) 
             return _emergency_limit(state, name, region, at, latest)
         case _:
             return malformed(
-                f"{account!r} is no account", forms=["quota/T", "recovery/B", "reclaimable/T", "emergency/UID"]
+                f"{account!r} is not an account", forms=["quota/T", "recovery/B", "reclaimable/T", "emergency/UID"]
             )
 
 
@@ -88,7 +86,7 @@ def _share_limit(state: PlatformState, tenant: str, region: str, latest: Instant
 
 
 def percent_of(whole: Resources, percent: int) -> Resources:
-    """So much of it, rounded down."""
+    """Return a percentage of the amounts, rounded down."""
     extended = tuple((name, amount * percent // 100) for name, amount in whole.extended)
     cpu, memory, disk, gpu = (amount * percent // 100 for amount in (whole.cpu, whole.memory, whole.disk, whole.gpu))
     return Resources(cpu, memory, disk, gpu, tuple((name, amount) for name, amount in extended if amount))
@@ -98,7 +96,7 @@ def _emergency_limit(
     state: PlatformState, name: str, region: str, at: Instant, latest: Instant
 ) -> AccountLimit | Refused:
     if not (name.isascii() and name.isdigit() and len(name) < 20 and str(int(name)) == name):
-        return malformed(f"{name!r} is no uid of an override", account=f"emergency/{name}")
+        return malformed(f"{name!r} is not the uid of an override", account=f"emergency/{name}")
     override = state.overrides.get(int(name))
     quota = emergency(override)
     if override is None or quota is None:
@@ -107,13 +105,15 @@ def _emergency_limit(
         facts = {"override": override.uid, "ends": override.ends, "at": at}
         return Refused(Code.EXPIRED, f"the emergency {name} has ended", facts)
     if override.region not in ("", region):
-        return contradictory(f"emergency {name} holds in region {override.region} only", region=override.region)
+        return contradictory(f"emergency {name} applies to region {override.region} only", region=override.region)
     return AccountLimit(quota.amount, ZERO, min(latest, override.ends))
 
 
 def fixed_limit(state: PlatformState, account: str, region: str) -> Resources | None:
-    """What may be lent of an account at most, whatever was lent. None: it has no limit that would be broken, as a share
-    of a region's room, which shrinks by itself, or an emergency that is over."""
+    """Return the fixed limit of an account, whatever was granted.
+
+    It is None if it cannot be broken: for an ended emergency, and a share of a region's capacity, which may shrink.
+    """
     kind, _, name = account.partition("/")
     if kind == "quota":
         quota = state.quotas.get(name)
@@ -128,7 +128,7 @@ def fixed_limit(state: PlatformState, account: str, region: str) -> Resources | 
 def paying_accounts(
     state: PlatformState, workload: Workload, region: str, purpose: AssignmentPurpose, at: Instant
 ) -> tuple[str, ...]:
-    """The accounts that pay for a workload in a region, in the order in which they are asked."""
+    """Return the accounts that pay for a workload in a region, in the order of use."""
     if purpose is AssignmentPurpose.RECOVERY:
         return (f"recovery/{workload.spec.recovery.budget}",)
     tenant = workload.meta.tenant
@@ -140,7 +140,7 @@ def paying_accounts(
 
 
 def quota_demand(state: PlatformState, tenant: str, region: str) -> Resources:
-    """What a tenant's quota is asked for in a region."""
+    """Return the demand on a tenant's quota in a region."""
     mine = state.demand_of.get(grant_key(region, f"quota/{tenant}")) or _NONE
     share = grant_key(region, f"reclaimable/{tenant}")
     borrowing = state.demand_of.get(share)
@@ -151,7 +151,7 @@ def quota_demand(state: PlatformState, tenant: str, region: str) -> Resources:
 
 
 def demand_beyond(demand: AccountDemand, share: Resources) -> Resources:
-    """What is asked for beyond a share: as if all replicas were alike."""
+    """Return the demand beyond a share, as if all replicas were equal."""
     count = demand.count
     names = [name for name in names_in(demand.amount) if amount_of(demand.amount, name)]
     paid = min((count * amount_of(share, name) // amount_of(demand.amount, name) for name in names), default=count)
@@ -160,10 +160,10 @@ def demand_beyond(demand: AccountDemand, share: Resources) -> Resources:
 
 
 def account_charge(state: PlatformState, account: str, region: str = "") -> Resources:
-    """What is charged to a limit: over all regions, or for a recovery budget in one."""
+    """Return what is charged to a limit, over all regions that share it."""
     return state.offered_of.get(charge_key(account, region)) or ZERO
 
 
 def effective_quota(state: PlatformState, quota: Quota) -> Resources:
-    """What a quota amounts to now: lowered, it follows what regions give back."""
+    """Return the present amount of a quota. After a cut it follows what regions release."""
     return elementwise_max(quota.spec.hard, account_charge(state, f"quota/{quota.meta.name}"))

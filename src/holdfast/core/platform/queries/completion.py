@@ -1,18 +1,15 @@
-"""Deadlines of batch work: until when it is to be done, and whether it was, or still can be.
+"""Deadlines and progress of batch work.
 
     created ─────────── deadline ───────────▶ due
       on time, unless it fits nowhere          all is done     on time, for good
                                                it is not       missed, for good: the workload's rule applies
 
-The one idea: say only what is certain. Before it is due, only what no node could ever hold is certain to be late. Once
-something was said for good it stays, for that generation: what is done later was not done by then. So the condition
-`OnTime` is the record of it, and the controllers that act on a missed deadline read it there.
+Only certain results are reported. Before the deadline, only a workload that no node could ever hold is certainly late.
+A final result stays for its generation. The condition `OnTime` records it for the controllers that act on it.
 
-What of batch work is over: as regions have told last, and what those did that hold nothing of it any more.
-
-Ordinals of batch work are a region's own, so counts are enough: what is done in a region is part of what the region was
-assigned, and does not move with the rest. When its assignment goes, the platform remembers how much was done there
-(`completed_before`), so that nobody does it again; what had failed there may be tried elsewhere.
+Progress is the sum of the regions' last reports and of removed assignments. Ordinals of batch work belong to a region,
+so counts are enough. When an assignment is removed, its done count is kept (`completed_before`), so that no region
+repeats the work. Failed replicas may be tried elsewhere.
 """
 
 from __future__ import annotations
@@ -29,22 +26,22 @@ from holdfast.core.platform.queries.feasibility import fits
 from holdfast.core.platform.state.tables import PlatformState
 
 ON_TIME = "OnTime"
-#: Reasons that are the last word.
+#: Final reasons.
 _FOR_GOOD = (ConditionReason.AS_DESIRED, ConditionReason.DEADLINE_MISSED)
 
 
 def deadline_of(workload: Workload, now: Instant = 0) -> Instant:
-    """Until when its work is to be done; 0: it has no deadline. `now` is when one is created that is not stored yet."""
+    """Return the deadline of a workload; 0: it has none. If it is not stored yet, it is created at `now`."""
     return (workload.meta.created or now) + workload.spec.deadline if workload.spec.deadline else 0
 
 
 def has_deadline_condition(workload: Workload) -> bool:
-    """Whether something is to be said of its deadline: it has one, or had one of which something was said."""
+    """Check whether a workload has a deadline, or a condition of an earlier one."""
     return bool(workload.spec.deadline) or _on_time(workload) is not None
 
 
 def on_time_condition(state: PlatformState, workload: Workload, now: Instant) -> Condition:
-    """What is to be said of its deadline."""
+    """Return the condition `OnTime` of a workload."""
     said = _on_time(workload)
     if said is not None and _is_for_good(workload, said):
         return replace(said, since=now)
@@ -60,7 +57,7 @@ def on_time_condition(state: PlatformState, workload: Workload, now: Instant) ->
 
 
 def is_abandoned(workload: Workload) -> bool:
-    """Whether it has missed its deadline and was to fail then: nothing more of it is wanted anywhere."""
+    """Check whether a workload has missed its deadline and was to fail then: it needs no more replicas anywhere."""
     said = _on_time(workload)
     if said is None or not _is_for_good(workload, said):
         return False
@@ -68,7 +65,7 @@ def is_abandoned(workload: Workload) -> bool:
 
 
 def is_deadline_open(workload: Workload) -> bool:
-    """Whether it has a deadline of which the last word is not said."""
+    """Check whether a workload has a deadline without a final result."""
     said = _on_time(workload)
     return bool(workload.spec.deadline) and (said is None or not _is_for_good(workload, said))
 
@@ -83,7 +80,7 @@ def _is_for_good(workload: Workload, said: Condition) -> bool:
 
 def _judged(state: PlatformState, workload: Workload, now: Instant) -> ConditionValue:
     if not workload.spec.deadline:
-        return ConditionValue(ConditionStatus.TRUE, ConditionReason.AS_DESIRED, "it has no deadline any more")
+        return ConditionValue(ConditionStatus.TRUE, ConditionReason.AS_DESIRED, "it no longer has a deadline")
     done, wanted = batch_progress(state, workload).done, workload.spec.replicas
     if done >= wanted:
         return ConditionValue(ConditionStatus.TRUE, ConditionReason.AS_DESIRED)
@@ -99,7 +96,7 @@ def _judged(state: PlatformState, workload: Workload, now: Instant) -> Condition
 
 
 class BatchProgress(NamedTuple):
-    """How many of a workload's replicas are done, and how many have failed for good, the last of them for `why`."""
+    """How many of a workload's replicas are done and have failed for good; `why` is the last failure's reason."""
 
     done: int
     failed: int
@@ -107,12 +104,12 @@ class BatchProgress(NamedTuple):
 
     @property
     def over(self) -> int:
-        """How many do not run any more."""
+        """Number of finished replicas."""
         return self.done + self.failed
 
 
 def batch_progress(state: PlatformState, workload: Workload) -> BatchProgress:
-    """Of its present template, everywhere: what a lost region has done stays done. Of a service, nothing."""
+    """Return the progress of the present template in all regions, lost ones included. A service has none."""
     if not workload.spec.batch:
         return NO_PROGRESS
     digest, uid = template_digest(workload.spec.template), workload.meta.uid
@@ -123,7 +120,7 @@ def batch_progress(state: PlatformState, workload: Workload) -> BatchProgress:
 
 
 def completed_before(state: PlatformState, workload: Workload) -> int:
-    """How many of its present template were done by assignments that are gone."""
+    """Return how many replicas of the present template were done by assignments that were removed."""
     kept = state.completed_before.get(workload.meta.uid)
     return dict(kept).get(template_digest(workload.spec.template), 0) if kept else 0
 

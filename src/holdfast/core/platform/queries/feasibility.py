@@ -1,8 +1,7 @@
-"""Whether a workload could ever fit, and roughly how much of it fits now: told from what regions say of their nodes.
+"""Whether a workload could ever fit, and roughly how much of it fits now, by the nodes that regions report.
 
-The one idea: never say "never" wrongly. A summary is an upper bound (many nodes in few rows, what is large merged
-upward), so what fits into none of its rows fits nowhere; what fits may still have to wait. A region that has told of no
-nodes has said nothing either way.
+A result of "never" must be certain. A summary is an upper bound: it merges many nodes into few rows, rounded up. A
+replica that fits no row fits nowhere; one that fits may have to wait. Without reported nodes nothing is certain.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FITS = "Fits"
 
 
 class NearMiss(NamedTuple):
-    """How a template misses a row of nodes: the fewer gates are left and the less is lacking, the nearer."""
+    """Why a template does not fit a row of nodes. Fewer gates `left` and less `lacks` are nearer."""
 
     left: int
     lacks: int
@@ -31,7 +30,7 @@ class NearMiss(NamedTuple):
 
 
 def could_ever_hold(summary: RegionSummary, template: Template, tenant: str) -> bool | None:
-    """Whether some node, were it empty, could hold one replica; None: the region has told of no nodes."""
+    """Check whether some node, if empty, could hold one replica; None: the region has reported no nodes."""
     told = [nodes for nodes in summary.nodes if nodes.count > 0]
     if not told:
         return None
@@ -39,9 +38,9 @@ def could_ever_hold(summary: RegionSummary, template: Template, tenant: str) -> 
 
 
 def capacity_for(summary: RegionSummary, template: Template, tenant: str, most: int) -> int | None:
-    """Roughly how many more replicas fit now, up to `most`; None: the region has told of no nodes.
+    """Estimate how many more replicas fit now, up to `most`; None: the region has reported no nodes.
 
-    None fits where no free piece is large enough, whatever the pieces add up to.
+    It is 0 if no free piece is large enough, whatever their sum.
     """
     told = [nodes for nodes in summary.nodes if nodes.count > 0]
     if not told:
@@ -55,7 +54,7 @@ def capacity_for(summary: RegionSummary, template: Template, tenant: str, most: 
 
 
 def fits(state: PlatformState, workload: Workload) -> ConditionValue:
-    """Whether any region where the workload may be could hold a replica of it."""
+    """Return whether any region that the workload may use could hold a replica of it."""
     untold: list[str] = []
     nearest: tuple[int, int, str, str] | None = None
     template, tenant = workload.spec.template, workload.meta.tenant
@@ -74,13 +73,13 @@ def fits(state: PlatformState, workload: Workload) -> ConditionValue:
         return ConditionValue(ConditionStatus.UNKNOWN, ConditionReason.NOT_YET_KNOWN)
     if untold:
         return ConditionValue(
-            ConditionStatus.UNKNOWN, ConditionReason.NOT_YET_KNOWN, f"{untold[0]} has not told what its nodes can hold"
+            ConditionStatus.UNKNOWN, ConditionReason.NOT_YET_KNOWN, f"{untold[0]} has not reported its nodes"
         )
     return ConditionValue(ConditionStatus.FALSE, ConditionReason.NEVER_FITS, nearest[3])
 
 
 def fits_condition(state: PlatformState, workload: Workload, at: Instant) -> Condition:
-    """The same as a condition of the workload's present generation."""
+    """Return the condition `Fits` of the workload's present generation."""
     fit = fits(state, workload)
     return Condition(
         type=FITS,
@@ -93,23 +92,23 @@ def fits_condition(state: PlatformState, workload: Workload, at: Instant) -> Con
 
 
 def candidate_regions(state: PlatformState, workload: Workload) -> list[str]:
-    """The regions that have joined, are not retired, and where the workload may be."""
+    """Return the regions that have joined, are not retired, and that the workload may use."""
     return [name for name, region in state.regions.items() if is_candidate(workload.spec, region)]
 
 
 def is_candidate(spec: WorkloadSpec, region: Region) -> bool:
-    """Whether the region is there and rules let it hold the workload."""
+    """Check whether a region has joined, is not retired, and is allowed for the workload."""
     is_there = bool(region.status.log_id) and region.status.health is not RegionHealth.RETIRED
     return is_there and placement_allows(spec, region) and within_latency_limits(spec, region)
 
 
 def _covers(pieces: tuple[Resources, ...], need: Resources) -> bool:
-    """Whether one of the pieces is large enough. Nodes whose size nobody tells might be."""
+    """Check whether one of the pieces is large enough. Without reported sizes one might be."""
     return not pieces or any(not first_lacking(need, ZERO, piece) for piece in pieces)
 
 
 def _shut(nodes: Nodes, template: Template, tenant: str) -> NearMiss | None:
-    """Why these nodes are not there for such work at all."""
+    """Return which gate excludes these nodes, if any."""
     for taint in nodes.taints:
         if not tolerates(template, taint):
             return NearMiss(5, 0, f"have the taint {taint.key}={taint.value}, which it does not tolerate")
@@ -128,7 +127,7 @@ def _shut(nodes: Nodes, template: Template, tenant: str) -> NearMiss | None:
 
 
 def _times(free: Resources, need: Resources, most: int) -> int:
-    """How often a need goes into what is free, as if it were one piece."""
+    """Return how often a need fits into the free amount, as if that were one piece."""
     count = most
     for name in ("cpu", "memory", "disk", "gpu", *(name for name, _ in need.extended)):
         amount = amount_of(need, name)
@@ -138,7 +137,7 @@ def _times(free: Resources, need: Resources, most: int) -> int:
 
 
 def _nearest(summary: RegionSummary, template: Template, tenant: str, region: str) -> NearMiss:
-    """The nodes of a region that could almost hold it, and what keeps it from them."""
+    """Return the nearest miss among the nodes of a region."""
     misses = []
     for nodes in summary.nodes:
         if nodes.count <= 0:
@@ -152,7 +151,7 @@ def _nearest(summary: RegionSummary, template: Template, tenant: str, region: st
 
 
 def _too_small(piece: Resources, need: Resources, region: str) -> NearMiss:
-    """What is lacking most of one node, in thousandths of what it has."""
+    """Return the resource that a node lacks most, in thousandths of what it has."""
     short = []
     for name in ("cpu", "memory", "disk", "gpu", *(name for name, _ in need.extended)):
         wanted, there = amount_of(need, name), amount_of(piece, name)
@@ -165,12 +164,12 @@ def _too_small(piece: Resources, need: Resources, region: str) -> NearMiss:
 
 
 def placement_allows(spec: WorkloadSpec, region: Region) -> bool:
-    """Whether placement and residency rules let this region hold the workload."""
+    """Check whether placement and residency rules allow this region for the workload."""
     named, lawful = spec.placement.regions, spec.placement.jurisdictions
     return (not named or region.meta.name in named) and (not lawful or region.spec.jurisdiction in lawful)
 
 
 def within_latency_limits(spec: WorkloadSpec, region: Region) -> bool:
-    """Whether a region is within every limit of how far a workload may be from its clients."""
+    """Check whether a region is within every latency limit of a workload."""
     known = dict(region.spec.latencies)
     return all(known.get(rule.client, rule.limit + 1) <= rule.limit for rule in spec.placement.latency if rule.limit)

@@ -1,8 +1,7 @@
-"""Exclusive identities inside assignments: which ordinals an assignment may list, and how long a leased right lasts.
+"""Exclusive identities in assignments: the ordinals an assignment may list, and the end of a leased right.
 
-The one idea: an ordinal is listed only where its right is held. The right moves by evidence alone (`rights`); an
-assignment merely tells the region which of its rights to use, so no mistake of a controller can start an identity
-twice (RULES 6).
+An assignment lists ordinals only where their right is held, and only evidence moves a right (`rights`). So no mistake
+of a controller can start an identity twice (RULES 6).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 def refuse_identities(state: PlatformState, workload: Workload, new: Assignment) -> Refused | None:
-    """Ordinals that this assignment may not list, or counts that they do not cover."""
+    """Refuse ordinals that this assignment may not list, or too few of them."""
     ordinals, replicas = new.ordinals, workload.spec.replicas
     if not workload.spec.exclusive:
         return contradictory("only exclusive work has ordinals", ordinals=count_numbers(ordinals)) if ordinals else None
@@ -35,7 +34,7 @@ def refuse_identities(state: PlatformState, workload: Workload, new: Assignment)
         ordinal = missing[0][0]
         held = state.rights.get((new.workload, ordinal))
         holder = held.region if held is not None else ""
-        message = f"the right to ordinal {ordinal} is held by {holder or 'nobody'}, not by {new.region}"
+        message = f"the right to ordinal {ordinal} is held by {holder or 'no region'}, not by {new.region}"
         return Refused(Code.RIGHT_HELD, message, {"ordinal": ordinal, "holder": holder})
     for other in assignments_of(state, new.workload):
         twice = common(ordinals, with_numbers(other.ordinals, other.returning)) if other.uid != new.uid else ()
@@ -45,7 +44,7 @@ def refuse_identities(state: PlatformState, workload: Workload, new: Assignment)
 
 
 def refuse_uncovered(assignment: Assignment) -> Refused | None:
-    """What runs has an identity each. What stands by holds room only, and gets identities when they are free."""
+    """Refuse an active assignment without an identity for each replica. A standby one only reserves capacity."""
     count, listed = sum(share.count for share in assignment.shares), count_numbers(assignment.ordinals)
     if not assignment.exclusive or assignment.stage is not AssignmentStage.ACTIVE or count <= listed:
         return None
@@ -53,7 +52,7 @@ def refuse_uncovered(assignment: Assignment) -> Refused | None:
 
 
 def without_ordinals(assignment: Assignment, gone: Ranges) -> Assignment:
-    """The assignment once the rights to some identities have left it: counts follow, the last template first."""
+    """Return the assignment without some ordinals. Its counts follow, the last template first."""
     ordinals = without(assignment.ordinals, gone)
     assignment = replace(assignment, ordinals=ordinals, returning=without(assignment.returning, gone))
     excess = sum(share.count for share in assignment.shares) - count_numbers(ordinals)
@@ -69,12 +68,11 @@ def without_ordinals(assignment: Assignment, gone: Ranges) -> Assignment:
 
 
 def lease_end(state: PlatformState, workload: Workload, assignment: Assignment, at: Instant) -> Instant:
-    """The end of the assignment's leased rights; 0 where nothing is leased.
+    """Return the end of the assignment's leased rights; 0 without leased rights.
 
-    It moves on only while the region is healthy and has some to use. A region that is suspect or lost keeps the end it
-    was told last: were it moved on, a region that hears of it late would run past the time after which the platform
-    gives the right away. So does one that is to give all of them back: were it told none, and then cut off before it
-    has stopped them, nothing would.
+    It advances only while the region is healthy and has rights to use. A suspect or lost region keeps the last end: a
+    late extension would let it run after the platform gives the right away. So does a region that must release all
+    rights: without an end, nothing would stop them if it lost the connection first.
     """
     if workload.spec.failover is not FailoverMode.LEASED or not (assignment.ordinals or assignment.returning):
         return 0
@@ -84,28 +82,28 @@ def lease_end(state: PlatformState, workload: Workload, assignment: Assignment, 
 
 
 def lease_needs_renewal(state: PlatformState, workload: Workload, assignment: Assignment, at: Instant) -> bool:
-    """Whether assigning the same once more is a renewal of its lease rather than a repetition."""
+    """Check whether the same assignment, sent again, renews its lease and is no mere repetition."""
     renewed = lease_end(state, workload, assignment, at)
     return renewed > assignment.right_until and 2 * (assignment.right_until - at) <= renewed - at
 
 
 def lease_expired_for_sure_at(state: PlatformState, workload: Revision, region: str, ordinals: Ranges) -> Instant:
-    """From when on nothing can run on these leases of a lost region, by the slowest clock within the drift bound.
+    """Return from when on nothing can run on these leases of a lost region, by the slowest clock within the drift
+    bound.
 
-        its end   the region stops it then, if one leader is there all the time. If the leader goes just before that:
-        + 1 session lease   a next one comes before the last guard ends its process, and keeps it alive,
-        + 1 session lease   waits so long to be told again, and stops it; no third leader waits again
-        + fence time        which a stop takes at most, or what is not heard of to be dead
+        lease end           the region stops it then, if one leader is there all the time. If it ends just before:
+        + 1 session lease   a second leader starts before the last guard ends the process, and keeps it alive,
+        + 1 session lease   waits that long to receive a new lease, and stops it; no third leader waits again
+        + fence time        the longest time of a stop, or until an unreachable process is certain to have ended
         + a margin
 
-    The session lease and the fence time are those of the region, if it has longer ones than the platform. With the
-    defaults that is 60 + 20 + 25 + 5 seconds after the region is lost, which it is after 20 of silence. Ledger
-    time runs evenly within a term and may leap between two, by as much as the next leader's clock is ahead: so only
-    what this term has seen pass counts.
+    A longer session lease or fence time of the region counts. The defaults give 60 + 20 + 25 + 5 seconds after the
+    loss, which follows 20 seconds of silence. Ledger time is even within a term and may leap between two, by as much as
+    the next leader's clock is ahead; so only time within this term counts.
     """
     settings, term_at = state.info.settings, state.info.term_at
     lost_since = state.regions[region].status.since
-    # Settings may have been lowered since: the latest end that the region was told counts, too.
+    # Settings may have been lowered: the latest end sent to the region counts, too.
     told = max((state.rights[workload, ordinal].latest_lease_end for ordinal in numbers(ordinals)), default=0)
     lease = max(lost_since, term_at) + with_drift(settings.right_lease, settings)
     status = state.regions[region].status

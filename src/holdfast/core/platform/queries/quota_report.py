@@ -1,8 +1,7 @@
-"""How quotas stand: what tenants were promised, what of it is lent where, what is used, and what cannot be kept.
+"""The quota report: limits, grants and usage of quotas by region, and warnings.
 
-All of it is read from the platform's own state; what regions use is what they last told, and how long ago that was is
-told with it. A quota is a promise and not a machine: the warnings name what was promised and does not exist, and
-replicas that wait although enough is free, since it lies in pieces that are too small for one of them.
+It is read from the platform's state; usage is what regions reported last, and when. Warnings name quotas beyond the
+existing capacity, and replicas that wait although enough is free, in pieces too small for one of them.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform.queries.accounts import account_charge, effective_quota, percent_of, quota_demand
 from holdfast.core.platform.state.tables import PlatformState
 
-#: More of one tenant's workloads that cannot fit are counted, not named.
+#: Workloads of one tenant that a warning names; further ones are counted.
 NAMED_MAX = 10
 
 
 class QuotaInRegion(Struct, frozen=True):
-    """A quota in one region. `told_at` is when the region told what it uses; None: it has not."""
+    """A quota in one region. `told_at` is the time of the region's last report; None: there is none."""
 
     region: str
     health: str
@@ -40,7 +39,7 @@ class QuotaInRegion(Struct, frozen=True):
 
 
 class QuotaReport(Struct, frozen=True):
-    """A tenant's quota: `granted` is what regions may act on, `charged` what they say that they use."""
+    """A tenant's quota. `granted` is what regions may act on, `charged` what they report as used."""
 
     tenant: str
     hard: Resources
@@ -55,14 +54,14 @@ class QuotaReport(Struct, frozen=True):
 
 
 def quota_reports(state: PlatformState, tenant: str = "") -> tuple[QuotaReport, ...]:
-    """How every quota stands, or that of one tenant."""
+    """Return the report of every quota, or of one tenant's."""
     return tuple(one for one in quota_report_steps(state, tenant) if one is not None)
 
 
 def quota_report_steps(
     state: PlatformState, tenant: str = "", is_told: Callable[[str], bool] = bool
 ) -> Iterator[QuotaReport | None]:
-    """The same bit by bit, of those tenants that are told, with nothing for what was looked at on the way."""
+    """Yield the reports of the tenants that `is_told` accepts. None stands for work done in between."""
     pieces: dict[str, list[str]] = {}
     yield from _too_small(state, pieces)
     regions = [name for name, region in state.regions.items() if region.status.log_id]
@@ -118,12 +117,12 @@ def _part(state: PlatformState, tenant: str, region: str, uses: Mapping[str, Res
 
 
 def overcommit_warnings(state: PlatformState) -> tuple[str, ...]:
-    """What was promised to all together and does not exist, as far as regions have told what there is."""
+    """Return the quotas and shares that exceed all reported capacity."""
     return tuple(one for one in shortages(state) if one is not None)
 
 
 def shortages(state: PlatformState) -> Iterator[str | None]:
-    """The same bit by bit, with nothing for what was looked at on the way."""
+    """Yield the warnings of `overcommit_warnings`. None stands for work done in between."""
     known = {name: capacity_of(told.summary) for name, told in state.summaries.items() if name in state.regions}
     if not known:
         return
@@ -148,7 +147,7 @@ def shortages(state: PlatformState) -> Iterator[str | None]:
             if kind == "quota":
                 protected[grant.region] = add(protected[grant.region], grant.protected)
     for name, capacity in known.items():
-        yield from _more(lent[name], capacity, "tenants were lent {} in region " + name + ", which has {}")
+        yield from _more(lent[name], capacity, "tenants were granted {} in region " + name + ", which has {}")
         held = total(budget.spec.each for budget in state.recovery_budgets.values() if name in budget.spec.regions)
         sentence = "{} are protected or held for recovery in region " + name + ", which has {}"
         yield from _more(add(held, protected[name]), capacity, sentence)
@@ -160,7 +159,7 @@ def _more(promised: Resources, there: Resources, sentence: str) -> list[str]:
 
 
 def _too_small(state: PlatformState, found: dict[str, list[str]]) -> Iterator[None]:
-    """By tenant: workloads with replicas that wait where no free piece is large enough for one of them."""
+    """Find, by tenant, workloads whose replicas wait in a region where no free piece is large enough for one."""
     waiting: list[Revision] = []
     for uid, seen in state.workload_reports.unordered():
         yield None
@@ -180,7 +179,7 @@ def _misfit(need: Resources, summary: RegionSummary, region: str, workload: str)
     pieces = [piece for nodes in summary.nodes for piece in nodes.largest_free]
     if any(not first_exceeded(need, piece) for piece in pieces):
         return ""
-    asks = f"one replica of {workload} asks for "
+    asks = f"one replica of {workload} requires "
     for name in names_in(need):
         most = max((amount_of(piece, name) for piece in pieces), default=0)
         if amount_of(need, name) > most:
@@ -195,7 +194,7 @@ def _one(amounts: Resources, name: str) -> str:
 
 
 def format_with_unit(name: str, amount: int) -> str:
-    """An amount of a resource as people say it: `2 cpu`, `500m cpu`, `4Gi memory`."""
+    """Format an amount with its resource: `2 cpu`, `500m cpu`, `4Gi memory`."""
     return f"{format_amount(name, amount)} {name}"
 
 

@@ -1,7 +1,7 @@
-"""What on the platform waits to be ended or put right: a list from state, for people who ask why something hangs.
+"""Open repairs on the platform: everything that waits to be ended or corrected.
 
-The one idea: nothing waits in silence. Whatever only a region can finish is named with that region, how it is, and the
-next thing to do; a region that never comes back is forgotten by a person's word, and all that waits for it ends then.
+Each entry names its owner, the owner's state and the next step. If a region never returns, an operator retires it,
+which ends everything that waits for it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from holdfast.core.platform.queries.identities import lease_expired_for_sure_at
 from holdfast.core.platform.state.lookups import is_left_to_its_region
 from holdfast.core.platform.state.tables import PlatformState
 
-#: So many ordinals are named; of the others it is said how many there are.
+#: Ordinals that an entry names; others are counted.
 NAMED = 4
-#: For so long an offer to a region that is well is merely on its way: a region acknowledges one within a second or two.
+#: Longest normal time of an offer to a healthy region, which acknowledges one within a second or two.
 ON_ITS_WAY_MS = 60_000
 
 
 def repairs(state: PlatformState, now: Instant) -> list[Repair]:
-    """Everything that waits, the most urgent first."""
+    """Return all open repairs, the most urgent first."""
     return by_urgency(repair_steps(state, now))
 
 
 def repair_steps(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
-    """Everything that waits, in no order, and nothing for each that was looked at and does not."""
+    """Yield all open repairs in no order, and None for each row without one."""
     yield from _deletions(state, now)
     yield from _breaches(state, now)
     yield from _assignments(state)
@@ -49,7 +49,7 @@ def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
             waits_for, todo = _waits_for_region(state, region, "end and release its replicas")
             is_theirs = is_left_to_its_region(state, workload, region)
             if not is_theirs:
-                todo = f"nothing: it goes on without region {region} after its deadline"
+                todo = f"nothing: it continues without region {region} after its deadline"
             yield Repair(
                 what="deletion",
                 key=f"workload/{meta.tenant}/{meta.name}",
@@ -69,7 +69,7 @@ def _breaches(state: PlatformState, now: Instant) -> Iterator[Repair]:
 
 
 def _subject_of(state: PlatformState, breach: Breach) -> tuple[str, str]:
-    """What a breach is about, and the tenant whose it is."""
+    """Return what a breach is about, and its tenant."""
     workload = state.workloads.get(int(breach.key)) if breach.key.isdigit() else None
     if workload is not None:
         return f"workload/{workload.meta.tenant}/{workload.meta.name}", workload.meta.tenant
@@ -78,7 +78,7 @@ def _subject_of(state: PlatformState, breach: Breach) -> tuple[str, str]:
 
 
 def _assignments(state: PlatformState) -> Iterator[Repair | None]:
-    """Ended and not released; those of a workload that is being deleted are told as its deletion."""
+    """Yield assignments that are ended and not released. A deleted workload's appear as its deletion."""
     for _, one in state.assignments.unordered():
         yield None
         if one.stage is not AssignmentStage.ENDED or state.workloads[one.workload].meta.deletion is not None:
@@ -97,7 +97,7 @@ def _assignments(state: PlatformState) -> Iterator[Repair | None]:
 
 
 def _rights(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
-    """Rights that are to be given back, and rights that a lost region holds, by workload and region."""
+    """Yield rights that a region must release, and rights that a lost region holds, by workload and region."""
     lost: set[tuple[Revision, str]] = set()
     for uid, held in state.rights_of.unordered():
         yield None
@@ -120,7 +120,7 @@ def _lost(state: PlatformState, workload: Workload, region: str, ordinals: Range
         if workload.spec.recovery.budget:  # the assignment controller leaves these to recovery
             waits_for = f"failover, once the leases of region {region} have run out"
         else:
-            waits_for, todo = f"the leases of region {region} to run out", "nothing: they move by themselves then"
+            waits_for, todo = f"the leases of region {region} to run out", "nothing: they move automatically then"
     return Repair(
         what="right",
         key=f"workload/{meta.tenant}/{meta.name}/{_listed(ordinals)}",
@@ -135,7 +135,7 @@ def _lost(state: PlatformState, workload: Workload, region: str, ordinals: Range
 
 
 def _attesting(meta: Meta, region: str, ordinals: Ranges) -> str:
-    """What a person types who knows that these do not run there, whatever else may."""
+    """Return the command with which an operator attests that these ordinals do not run there."""
     named = " ".join(str(ordinal) for ordinal in numbers(first_of(ordinals, NAMED)))
     attest = f"holdfast region attest {region} {meta.tenant}/{meta.name} {named} --stopped --reason TEXT"
     return f"once they do not run there any more: `{attest}`"
@@ -155,7 +155,7 @@ def _returning(state: PlatformState, one: Assignment) -> Repair:
 
 
 def _grants(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
-    """Offers that were not acknowledged, by a region that is not well or for longer than they are on their way."""
+    """Yield offers that an unhealthy region has not acknowledged, or a healthy one not in time."""
     for _, grant in state.grants.unordered():
         yield None
         is_well, offered = state.regions[grant.region].status.health is RegionHealth.HEALTHY, _offered_at(state, grant)
@@ -175,7 +175,7 @@ def _grants(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
 
 
 def _offered_at(state: PlatformState, grant: Grant) -> Instant:
-    """When it was offered, at the earliest: no grant lasts longer than its life, or begins before its emergency."""
+    """Return the earliest possible time of an offer: its end less its longest life, or its emergency's start."""
     kind, _, name = grant.account.partition("/")
     override = state.overrides.get(int(name)) if kind == "emergency" else None
     earliest = grant.ends - state.info.settings.grant_life
@@ -183,18 +183,18 @@ def _offered_at(state: PlatformState, grant: Grant) -> Instant:
 
 
 def _waits_for_region(state: PlatformState, region: str, what: str) -> tuple[str, str]:
-    """Whom one waits for, and what a person can do where that may be in vain; empty: look there."""
+    """Return which region an entry waits for, and the next step; empty: look at the region."""
     status: RegionStatus = state.regions[region].status
     if status.health is RegionHealth.LOST:
         forget = f"`holdfast region forget {region} --destroyed --reason TEXT`"
         return f"region {region}, which is lost, to {what}", f"once nothing can run there any more: {forget}"
     if status.health is RegionHealth.SUSPECT:
-        return f"region {region}, which is silent, to {what}", "`holdfast status` shows when it was last heard"
+        return f"region {region}, which is suspect, to {what}", "`holdfast status` shows its last contact"
     return f"region {region} to {what}", ""
 
 
 def _silent_since(state: PlatformState, region: str) -> Instant:
-    """Since when a region that is not well is not; that is how long one has waited at least. Unset: it is well."""
+    """Return since when an unhealthy region is unhealthy: the shortest possible wait. It is 0 for a healthy region."""
     status = state.regions[region].status
     return status.since if status.health is not RegionHealth.HEALTHY else 0
 

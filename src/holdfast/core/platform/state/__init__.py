@@ -1,4 +1,4 @@
-"""Tables of the platform, and the only code that writes them. Events are facts: no refusal, no policy.
+"""Tables of the platform, and the only code that writes them. Events are facts: evolving refuses nothing.
 
 - `tables`              `PlatformState` and its table specs
 - `lookups`             reads by key: assignments of a workload, valid policy, last report

@@ -1,7 +1,7 @@
-"""What each event does: the only code that changes the platform's state.
+"""Apply events: the only code that changes the platform's state.
 
-It reads the event, its stamp and the rows that the event names; it never decides. Derived tables are kept in step
-here, row by row, with the same functions that rebuild them.
+It reads the event, its stamp and the rows that the event names; it never decides. It updates derived tables row by row,
+with the functions that rebuild them.
 
 Size: one function for each event.
 """
@@ -49,17 +49,6 @@ from holdfast.core.platform.state.evolve_regions import (
 from holdfast.core.platform.state.evolve_rights import APPLY_RIGHTS
 from holdfast.core.platform.state.tables import PlatformState
 
-# Objects
-
-
-# What regions are given
-
-
-# Regions
-
-
-# Policy
-
 
 def policy_published(state: PlatformState, event: e.PolicyPublished, stamp: Stamp) -> None:
     policy = SchedulerPolicy(
@@ -90,9 +79,6 @@ def validity_stored(state: PlatformState, event: e.ValidityStored, stamp: Stamp)
 def validities_dropped(state: PlatformState, event: e.ValiditiesDropped, stamp: Stamp) -> None:
     for key in event.validities:
         state.validities.drop(key)
-
-
-# Promises of the second kind
 
 
 def breach_stored(state: PlatformState, event: e.BreachStored, stamp: Stamp) -> None:

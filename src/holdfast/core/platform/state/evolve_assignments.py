@@ -1,4 +1,4 @@
-"""What events do to assignments, grants and rights."""
+"""Events of assignments and grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What events do to objects, workloads, templates and their status."""
+"""Events of objects, workloads, templates and status."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def templates_forgotten(state: PlatformState, event: e.TemplatesForgotten, stamp
 
 
 def templates_dropped(state: PlatformState, event: e.TemplatesDropped, stamp: Stamp) -> None:
-    """What was done of a template goes with it."""
+    """Drop templates of a workload, with their done counts."""
     for digest in event.digests:
         count_use(state, event.tenant, digest, -1)
     known, done = state.templates_of[event.workload], state.completed_before.get(event.workload)
@@ -103,7 +103,7 @@ def templates_dropped(state: PlatformState, event: e.TemplatesDropped, stamp: St
 
 
 def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp) -> None:
-    """The revision stays: an edit of the spec is not stale because replicas came up meanwhile."""
+    """Store a status under the old revision: progress of replicas must not make an edit of the spec stale."""
     old = state.workloads[event.workload]
     conditions = old.status.conditions
     for condition in event.status.conditions:

@@ -1,4 +1,4 @@
-"""What reports of regions change: each says what is so there; with an assignment goes what was said of it."""
+"""Events of regions and of their reports. A report is dropped with the assignment that it is about."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def region_reported(state: PlatformState, event: e.RegionReported, stamp: Stamp)
 
 
 def _assigned(state: PlatformState, workload: Revision, region: str) -> list[Assignment]:
-    """The assignments whose demand depends on what the region says of a workload: those of batch work."""
+    """Return the assignments whose demand depends on the region's report: those of batch work."""
     return [one for one in assignments_of(state, workload) if one.region == region and one.batch]
 
 
@@ -48,7 +48,7 @@ def offered_back(state: PlatformState, event: e.OfferedBack, stamp: Stamp) -> No
 
 
 def forget_report(state: PlatformState, workload: Revision, region: str) -> None:
-    """An assignment is no more; with the region's last one of a workload, neither is what it said of it."""
+    """Drop a region's report about a workload with its last assignment of it."""
     if any(assignment.region == region for assignment in assignments_of(state, workload)):
         return
     left = tuple(one for one in state.workload_reports.get(workload) or () if one.region != region)
@@ -99,7 +99,7 @@ def region_acknowledged(state: PlatformState, event: e.RegionAcknowledged, stamp
 
 
 def region_believed(state: PlatformState, event: e.RegionBelieved, stamp: Stamp) -> None:
-    """A person's word is no sign of life: when it was heard stays."""
+    """Drop the acknowledged position. The time of last contact stays: an operator's attestation is no contact."""
     _set_region(state, event.region, position=0, digest="", cursor=0)
 
 

@@ -1,8 +1,7 @@
-"""Who holds which right: what the events of rights and leases do. A part of `evolve`, like `observed`.
+"""Events of rights and leases.
 
-Each right is a row, written once when it is granted and dropped once when it is free; everything else about rights is
-kept by region and in runs. The end of a lease that a region was told is one row for all rights of a workload that it
-holds, since level 2: at level 1 each right has it.
+Each right is a row, written when it is granted and dropped when it is free. Since level 2, a region's latest lease end
+is one row for all its rights to a workload; at level 1 each right has it.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def rights_freed(state: PlatformState, event: e.RightsFreed, stamp: Stamp) -> No
 
 
 def record_lease(state: PlatformState, assignment: Assignment) -> None:
-    """Its region was told this end of the leases it holds: of each by itself at level 1, of all of them since."""
+    """Record the lease end that its region receives: on each right at level 1, on all of them since level 2."""
     workload, until = assignment.workload, assignment.right_until
     if state.info.level >= 2:
         if latest_lease_end(state, workload, assignment.region) < until:

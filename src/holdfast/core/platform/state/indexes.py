@@ -1,4 +1,4 @@
-"""Derived tables of the platform, kept in step row by row."""
+"""Derived tables of the platform, updated row by row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.state.lookups import emergencies_of
 from holdfast.core.platform.state.tables import PlatformState
 
-#: From this level on a workload's templates are in the order in which it named them; before, sorted.
+#: Since this level a workload's templates are in the order of naming; before, they were sorted.
 ORDERED_SINCE = 2
 
 
@@ -63,7 +63,7 @@ def unindex_grant(state: PlatformState, key: str) -> None:
 
 
 def index_rights(state: PlatformState, workload: Revision, region: str, come: Ranges = (), gone: Ranges = ()) -> None:
-    """List rights that a region holds from now on, or no more; none leave no row."""
+    """Add and remove rights of a region. Without rights there is no row."""
     held = dict(state.rights_of.get(workload) or ())
     before = held.get(region, ())
     held[region] = without(with_numbers(before, come), gone)
@@ -82,7 +82,7 @@ def index_rights(state: PlatformState, workload: Revision, region: str, come: Ra
 
 
 def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> None:
-    """Count a workload that was not counted before."""
+    """Add a workload to the indexes."""
     tenant = workload.meta.tenant
     if workload.meta.deletion is None:
         state.workload_names.put(name_key(tenant, workload.meta.name), uid)
@@ -91,14 +91,14 @@ def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> N
 
 
 def pending(workload: Workload) -> int:
-    """How many replicas of a workload are wanted, and neither bound nor over."""
+    """Return how many replicas of a workload are neither bound nor finished; 0 if it is being deleted."""
     status = workload.status
     there = status.bound + status.succeeded + status.failed
     return max(0, workload.spec.replicas - there) if workload.meta.deletion is None else 0
 
 
 def index_pending(state: PlatformState, tenant: str, change: int) -> None:
-    """Add to what a tenant waits for; nothing leaves no row."""
+    """Change a tenant's count of pending replicas; 0 leaves no row."""
     waiting = (state.pending_of.get(tenant) or 0) + change
     if waiting:
         state.pending_of.put(tenant, waiting)
@@ -107,7 +107,7 @@ def index_pending(state: PlatformState, tenant: str, change: int) -> None:
 
 
 def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment) -> None:
-    """Count an assignment that was not counted before."""
+    """Add an assignment to the indexes."""
     others = state.assignments_of.get(assignment.workload) or ()
     state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
     for account in emergencies_of(assignment):
@@ -116,7 +116,7 @@ def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment
 
 
 def index_demand(state: PlatformState, assignment: Assignment, sign: int) -> None:
-    """Count what an assignment asks for, or take it away again; nothing asked leaves no row."""
+    """Add or subtract the demand of an assignment; no demand leaves no row."""
     if assignment.stage is not AssignmentStage.ACTIVE or not assignment.accounts:
         return
     key = grant_key(assignment.region, assignment.accounts[0])
@@ -135,7 +135,7 @@ def index_demand(state: PlatformState, assignment: Assignment, sign: int) -> Non
 
 
 def index_offer(state: PlatformState, key: str, amount: Resources) -> None:
-    """Add to what is offered of one limit; nothing offered leaves no row."""
+    """Change the amount offered of a limit; no offer leaves no row."""
     offered = add(state.offered_of.get(key) or ZERO, amount)
     if offered == ZERO:
         state.offered_of.drop(key)

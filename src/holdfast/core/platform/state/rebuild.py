@@ -1,4 +1,4 @@
-"""The platform's derived tables, built from the stored ones: what a state that was read from a snapshot lacks."""
+"""The platform's derived tables, built from the stored ones, for a state that was read from a snapshot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 def rebuild(state: PlatformState) -> None:
-    """Build every derived table anew."""
+    """Rebuild every derived table."""
     for spec in state.TABLES:
         if spec.derived and spec not in COMMON_TABLES:
             state.set_table(spec.name, Table(spec.shards))
@@ -34,7 +34,7 @@ def rebuild(state: PlatformState) -> None:
 
 
 def _rebuild_places(state: PlatformState) -> None:
-    """What each region has, of everything at once: one by one is for what comes one by one."""
+    """Build the lists of each region in one pass; adding rows one by one would be slow."""
     assigned: dict[str, list[tuple[Revision, Revision]]] = {}
     for uid, assignment in state.assignments.unordered():
         assigned.setdefault(assignment.region, []).append((assignment.workload, uid))

@@ -1,7 +1,7 @@
-"""The platform's state: its tables, and how the derived ones are rebuilt from the others.
+"""The platform's state: its tables, and which of them are derived.
 
-The one idea: whatever a decision must look up quickly (a name, a sum, who names a template) is a derived table, kept
-in step by `evolve` and never stored, so a snapshot holds each fact once.
+Decisions look up names, sums and uses of templates in derived tables. `evolve` updates those; they are never stored, so
+a snapshot contains each fact once.
 
 Size: one list of every table, in one place.
 """
@@ -26,7 +26,7 @@ from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.sorted_list import SortedList
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 
-#: By kind: the table that holds it. Workloads are not here: they are keyed by uid and have commands of their own.
+#: The table of each kind. Workloads are missing: they are keyed by uid and have commands of their own.
 TABLE_OF = {
     "Tenant": "tenants",
     "Quota": "quotas",
@@ -39,15 +39,15 @@ TABLE_OF = {
 }
 
 
-#: A region and the ordinals of one workload whose right it holds.
+#: A region, and the ordinals of one workload to which it holds the right.
 HeldIn = tuple[str, Ranges]
 
-#: How many workloads of each tenant name a template, by tenant.
+#: Number of workloads that name a template, by tenant.
 Uses = tuple[tuple[str, int], ...]
 
 
 class PlatformState(LedgerState):
-    """Everything the platform knows. Only `evolve` writes to it."""
+    """The platform's state. Only `evolve` writes to it."""
 
     TABLES: ClassVar[tuple[TableSpec, ...]] = (
         *COMMON_TABLES,
@@ -98,65 +98,65 @@ class PlatformState(LedgerState):
     regions: Table[str, Region]
     node_pools: Table[str, NodePool]
     recovery_budgets: Table[str, RecoveryBudget]
-    #: By log id: the region whose log it was. It outlives the region's object, since the old log may speak at any time.
+    #: By log id: the region whose log it was. It outlives the region's object, since the old log may try to join later.
     tombstones: Table[str, str]
     workloads: Table[Revision, Workload]
     #: By digest.
     templates: Table[str, Template]
-    #: By workload: every template it has named, sorted. A region may still run any of them.
+    #: By workload: the templates that it keeps. Sorted at level 1, in order of naming since.
     templates_of: Table[Revision, tuple[str, ...]]
     assignments: Table[Revision, Assignment]
     #: By `region|account`.
     grants: Table[str, Grant]
-    #: By identity. No row: nobody holds the right.
+    #: By identity. Without a row no region holds the right.
     rights: Table[SlotKey, HeldRight]
-    #: By workload: by region, the latest end of its leased rights that it was ever told.
+    #: By workload: by region, the latest end of its leased rights that was ever sent to it.
     leases: Table[Revision, tuple[tuple[str, Instant], ...]]
-    #: By workload: what each region said of it last, by region. Only of regions that have an assignment of it.
+    #: By workload: the last report of each region that has an assignment of it, by region.
     workload_reports: Table[Revision, tuple[ObservedWorkload, ...]]
-    #: By workload: how many of each template were done by assignments that are gone.
+    #: By workload: the replicas done of each template by assignments that were removed.
     completed_before: Table[Revision, tuple[tuple[str, int], ...]]
     #: By region.
     summaries: Table[str, StoredSummary]
-    #: By workload: what regions could not place, by region, also once their assignments are gone.
+    #: By workload: what regions could not place, by region. It stays when their assignments are removed.
     overflows: Table[Revision, tuple[Overflow, ...]]
     #: By region.
     rebalances: Table[str, Rebalance]
     policies: Table[Revision, SchedulerPolicy]
     #: By `region|scope`.
     validities: Table[str, Validity]
-    #: By (invariant, key): promises of the second kind that are broken now (RULES 18).
+    #: By (invariant, key): at-commit invariants that are broken now (RULES 18).
     breaches: Table[tuple[str, str], Breach]
-    #: By region: the highest version of its grants that were forgotten. Later ones begin above it.
+    #: By region: the highest version of its forgotten grants. Later grants begin above it.
     grant_versions: Table[str, int]
-    #: By `tenant/name`: the one that is not being deleted; older ones of that name may still be finalising.
+    #: By `tenant/name`: the workload that is not being deleted. Older ones of that name may still have finalizers.
     workload_names: Table[str, Revision]
-    #: By tenant: how many workloads it has, those being deleted included.
+    #: By tenant: its workloads, including those being deleted.
     workload_counts: Table[str, int]
-    #: By tenant: how many replicas it wants that are neither bound nor over; of what is being deleted, none.
+    #: By tenant: replicas that are neither bound nor finished, except of workloads being deleted.
     pending_of: Table[str, int]
     template_uses: Table[str, Uses]
     #: By workload: its assignments, oldest first.
     assignments_of: Table[Revision, tuple[Revision, ...]]
-    #: By account of an emergency: the assignments that it pays for.
+    #: By emergency account: the assignments that it pays for.
     paid_by: Table[str, SortedList[Revision]]
-    #: By workload: by region, the ordinals whose right it holds.
+    #: By workload: by region, the ordinals to which it holds the right.
     rights_of: Table[Revision, tuple[HeldIn, ...]]
-    #: By region: its assignments, each after its workload.
+    #: By region: its assignments, each as (workload, assignment).
     assigned_in: Table[str, SortedList[tuple[Revision, Revision]]]
-    #: By region: the workloads to which it holds rights, and how many rights it holds in all.
+    #: By region: the workloads to which it holds rights; below, how many rights it holds.
     rights_in: Table[str, SortedList[Revision]]
     right_counts: Table[str, int]
     #: By region: the accounts of its grants.
     granted_in: Table[str, SortedList[str]]
-    #: By charge key: the sum of what is offered.
+    #: By charge key: the sum of all offers.
     offered_of: Table[str, Resources]
-    #: By `region|account`: what active assignments there ask of the account that is the first to pay for them. What is
-    #: known to be over asks for nothing.
+    #: By `region|account`: demand of active assignments on the account that pays first. Replicas known to be finished
+    #: have none.
     demand_of: Table[str, AccountDemand]
 
     def rebuild(self) -> None:
-        """Build every derived table anew."""
+        """Rebuild every derived table."""
         from holdfast.core.platform.state.rebuild import rebuild
 
         super().rebuild()

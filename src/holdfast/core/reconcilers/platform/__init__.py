@@ -1,11 +1,11 @@
-"""Controllers beside the leader of the platform. None reads the state of a region.
+"""Controllers of the platform ledger. None reads the state of a region.
 
-- `assignment`             every workload is split over regions
-- `assignment_candidates`  the regions where it is or may be, and the known facts of each
+- `assignment`             splits every workload over regions
+- `assignment_candidates`  the candidate regions, and the known facts of each
 - `assignment_split`       how many replicas where: ideal, target, next step
 - `assignment_identities`  which region runs which exclusive ordinal
 - `assignment_disruption`  shares of the disruption budget
-- `grant`                  every account is lent to regions by demand
+- `grant`                  grants every account to regions by demand
 - `grant_targets`          the amount that each region should hold of an account, and the protected part of it
 - `grant_slices`           the arithmetic of slicing one account
 - `region_health`          suspect, lost, healthy again

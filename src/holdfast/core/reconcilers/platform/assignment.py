@@ -1,11 +1,11 @@
-"""Assignments: every workload is split over the regions where it may be, and stays so as the world changes.
+"""Assignments: every workload is split over the regions that it may use, as workloads and regions change.
 
-    workload, regions, what they say ──▶ sites ──▶ how many each is to have ──▶ Assign, EndAssignment, GrantRight
+    workload, regions, reports ──▶ candidate regions ──▶ counts of each region ──▶ Assign, EndAssignment, GrantRight
 
-The parts: `sites` (what is known of each region), `assignment_split` (how many where), `exclusive` (which identity
-where) and `disruption` (who may disrupt how many). Here they become commands. What failover runs is its own and is not
-counted. Batch work that is done is not done again: it stays where it was done, and only the rest is split. Work that
-was to fail at its deadline and has missed it is ended everywhere: what waits is withdrawn, what runs stopped.
+This module makes commands from `assignment_candidates` (facts of each region), `assignment_split` (counts),
+`assignment_identities` (ordinals) and `assignment_disruption` (shares of the budget). Replicas that failover runs are
+not counted. Finished batch work stays where it was done; only the rest is split. Work that has missed its deadline and
+was to fail then is ended everywhere.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from holdfast.core.reconcilers.platform.assignment_split import next_step
 
 
 class DesiredAssignment(Struct):
-    """What one region is to be told of a workload. `stays`: an assignment without anything in it is not ended yet."""
+    """What one region is to have of a workload. `stays`: its assignment is not ended even if it is empty."""
 
     site: CandidateRegion
     count: int
@@ -62,10 +62,10 @@ class DesiredAssignment(Struct):
 
 
 class AssignmentReconciler:
-    """Looks at one workload at a time, by uid.
+    """The assignment controller, keyed by workload uid.
 
-    What concerns all of them is rare: where regions lie and whether they are well, and who pays. The key of a region
-    itself is touched by each assignment to it, and would have every change of one workload wake all others.
+    Changes that concern all workloads are rare: a region's existence, health and spec, or a new payer. A region's own
+    key is not watched, since each assignment to it would reconcile all other workloads.
     """
 
     name = "assignment"
@@ -83,7 +83,7 @@ class AssignmentReconciler:
         if kind == "override":
             opened = state.overrides.get(key)  # type: ignore[arg-type]
             added = emergency(opened)
-            # One that has ended is known by those for whom it pays.
+            # An override that has ended is found by the assignments that it paid for.
             return _paid_by(state, key) if opened is None else _of_tenant(state, added.tenant) if added else ()
         return EVERYTHING
 
@@ -105,7 +105,7 @@ class AssignmentReconciler:
         shares = budget_shares(holders, workload.spec.disruption_max)
         if shares.waits:
             sites.again.append(now + ACKNOWLEDGED_MS)
-        # A right that is granted now would be asked back by an assignment that does not list it yet.
+        # Skip regions that get a right now: an assignment that does not list it yet would request it back.
         granted = [grant.region for grant in grants]
         told = [wish for wish in wishes if wish.site.name not in granted]
         commands = [*grants, *_commands(state, workload, digest, told, shares, now)]
@@ -115,7 +115,7 @@ class AssignmentReconciler:
 
 
 def _wanted(workload: Workload, command: Any) -> ProposedCommand:
-    """What a workload asks for by now: refused once it asks for something else. A right is granted all the same."""
+    """Return the command with its cause: it is refused once the spec has changed, except a grant of a right."""
     revision = workload.meta.revision
     return ProposedCommand(command, revision, expect=revision if isinstance(command, Assign | EndAssignment) else 0)
 
@@ -125,7 +125,7 @@ def _of_tenant(state: PlatformState, tenant: ReconcileKey) -> Sequence[Reconcile
 
 
 def _paid_by(state: PlatformState, override: ReconcileKey) -> Sequence[ReconcileKey]:
-    """The workloads whose assignments name an emergency among those that pay for them."""
+    """Return the workloads whose assignments name this emergency among those that pay for them."""
     named = state.paid_by.get(f"emergency/{override}") or ()
     return sorted({state.assignments[uid].workload for uid in named})
 
@@ -133,9 +133,9 @@ def _paid_by(state: PlatformState, override: ReconcileKey) -> Sequence[Reconcile
 def _ordinary(
     state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
 ) -> tuple[CandidateRegions, list[DesiredAssignment]]:
-    """How many of each region, towards the split that is due and no faster than replicas get ready.
+    """Return the count of each region, towards the target, no faster than replicas become ready.
 
-    What is over for good is not split: a region that is allowed to keep it keeps it, beside what it is yet to do.
+    Finished replicas are not split. A region that may keep them does, in addition to its new ones.
     """
     spec = workload.spec
     sites = candidate_regions_of(state, workload, mine, (), now)
@@ -146,7 +146,7 @@ def _ordinary(
     late = min(spec.disruption_max, waiting_for_quota(moving, targets))
     counts = next_step([site.place for site in moving], [targets[site.name] for site in moving], replicas, late)
     wishes = [DesiredAssignment(site, count) for site, count in zip(moving, counts, strict=True)]
-    # A lost region that others do without goes on as it was if it comes back; not with what nobody wants at all.
+    # A lost region that others replace continues if it returns, but never with more than the present replicas.
     wishes += [
         DesiredAssignment(site, min(site.place.have, replicas)) for site in sites.all if site.left and not site.is_ended
     ]
@@ -156,7 +156,7 @@ def _ordinary(
 def _exclusive(
     state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
 ) -> tuple[CandidateRegions, list[DesiredAssignment], list[Any]]:
-    """Which identities of each region."""
+    """Return the identities of each region."""
     rights = state.rights_of.get(workload.meta.uid) or ()
     sites = candidate_regions_of(state, workload, mine, [region for region, _ in rights], now)
     apart = recovered(state, workload, mine, rights)
@@ -199,7 +199,9 @@ def _commands(
 
 
 def _shares(desired: DesiredAssignment, digest: str) -> tuple[Share, ...]:
-    """So many of the newest template. Where nothing new may go, so many of what was assigned, the first ones first."""
+    """Return shares of the newest template; if the region may get nothing new, of its old templates, the first ones
+    first.
+    """
     site, count = desired.site, desired.count + desired.site.over
     if site.old is None or (site.is_healthy and site.allowed):
         return (Share(digest, count),) if count else ()
@@ -221,10 +223,10 @@ def _differs(
     new: Assign,
     now: Instant,
 ) -> bool:
-    """Whether the region must be told: other replicas or identities, another budget or payer, a newer generation."""
+    """Check whether the region needs a command: for replicas, identities, budget, accounts or a newer generation."""
     if (old.shares, old.ordinals, old.disruption) != (new.shares, new.ordinals, new.disruption):
         return True
-    # What it cannot be given yet is of no generation that it could honestly claim.
+    # Without the newest template, the assignment cannot claim the new generation.
     is_newest = site.is_healthy and site.allowed
     if old.generation != workload.meta.generation and (is_newest or all(s.template == digest for s in old.shares)):
         return True
@@ -234,7 +236,7 @@ def _differs(
 
 
 def _renewals(state: PlatformState, sites: Sequence[CandidateRegion]) -> list[Instant]:
-    """When half of a lease is over. Where a region is not heard it is not renewed."""
+    """Return when half of each lease has passed. Leases of an unhealthy region are not renewed."""
     half = state.info.settings.right_lease // 2
     leased = [site.old for site in sites if site.old is not None and site.old.right_until and site.is_healthy]
     return [old.right_until - half for old in leased if old.stage is AssignmentStage.ACTIVE]

@@ -1,7 +1,7 @@
-"""What is known of each region where a workload is or may be: the facts that its split is judged by.
+"""The facts of each candidate region of a workload, by which it is split.
 
-Health is a hint here as everywhere: the ledger refuses what may not be. A region that is suspect keeps what it has. One
-that is lost and whose work is merely replaced is *left*: others do without it, and it goes on if it comes back.
+Health is a hint: the ledger refuses what is not allowed. A suspect region keeps its replicas. A lost region whose
+replicas are replaced is *left*: the others are split without it, and it continues if it returns.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ OVER_GRANT = Code.OVER_GRANT.value
 
 
 class CandidateRegion(Struct):
-    """One region. `old` is its assignment; `allowed`: rules let it hold the workload; `counts`: what it has is part of
-    what is wanted; `left`: it is lost, and others do without it. `over`: so many of what it was assigned are over for
-    good; they stay where they are, and its place is of the others alone."""
+    """A region. `old` is its assignment; `allowed`: rules let it hold the workload; `counts`: its replicas count
+    towards the spec; `left`: it is lost, and others replace it. `over` finished replicas stay there and are not in
+    `place`.
+    """
 
     region: Region
     old: Assignment | None
@@ -47,35 +48,35 @@ class CandidateRegion(Struct):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether more may be given to it."""
+        """Whether it may get more."""
         return self.region.status.health is RegionHealth.HEALTHY
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing it does is known."""
+        """Whether its present state is unknown."""
         return self.region.status.health is RegionHealth.LOST
 
     @property
     def is_ended(self) -> bool:
-        """Whether it has yet to release what it had: until then it can be given nothing."""
+        """Whether it must release an ended assignment before it can get another."""
         return self.old is not None and self.old.stage is AssignmentStage.ENDED
 
 
 class CandidateRegions(Struct):
-    """All of them by name, and when something known now will no longer hold."""
+    """All candidate regions by name, and the times at which their facts change."""
 
     all: list[CandidateRegion]
     again: list[Instant]
 
     def counting(self) -> list[CandidateRegion]:
-        """Those that make up what is wanted."""
+        """Return those whose replicas count towards the spec."""
         return [site for site in self.all if site.counts]
 
 
 def candidate_regions_of(
     state: PlatformState, workload: Workload, mine: Sequence[Assignment], holders: Iterable[str], now: Instant
 ) -> CandidateRegions:
-    """Every region where the workload may be, has an assignment, or holds a right."""
+    """Return every region that the workload may use, that has an assignment, or that holds a right."""
     spec, uid = workload.spec, workload.meta.uid
     serving = {one.region: one for one in mine if one.purpose is AssignmentPurpose.SERVING}
     seen = {one.region: one.seen for one in state.workload_reports.get(uid) or ()}
@@ -124,14 +125,14 @@ def _site(
 
 
 def _rank(spec: WorkloadSpec, region: Region) -> int:
-    """How many of the targets of latency it misses. Of a client that it does not name nothing is known."""
+    """Return how many latency targets a region misses. One without a known latency is missed."""
     known = dict(region.spec.latencies)
     targets = [rule for rule in spec.placement.latency if rule.target]
     return sum(known.get(rule.client, rule.target + 1) > rule.target for rule in targets)
 
 
 def _apply_overflow(state: PlatformState, uid: int, site: CandidateRegion, again: list[Instant], now: Instant) -> None:
-    """What it has offered back it does not take, for a while."""
+    """Cap a region at what it can hold, while its offer to give replicas back lasts."""
     overflow = overflow_of(state, uid, site.region.meta.name)
     if overflow is not None and now < overflow.until:
         place = site.place
@@ -143,7 +144,7 @@ def _apply_overflow(state: PlatformState, uid: int, site: CandidateRegion, again
 def _apply_residency_deadline(
     state: PlatformState, uid: int, found: CandidateRegions, spec: WorkloadSpec, now: Instant
 ) -> None:
-    """What is still where the law forbids it goes at the deadline, ready elsewhere or not."""
+    """After the breach deadline, remove replicas from forbidden regions, ready elsewhere or not."""
     misplaced = [site for site in found.all if not site.allowed and not placement_allows(spec, site.region)]
     breach = state.breaches.get((PLATFORM_RESIDENCY, str(uid))) if misplaced else None
     if breach is None:
@@ -158,18 +159,18 @@ def _apply_residency_deadline(
 def target_counts(
     state: PlatformState, workload: Workload, sites: CandidateRegions, replicas: int, now: Instant
 ) -> dict[str, int]:
-    """How many each of those that count is to have.
+    """Return the target count of each region that counts.
 
-    Room is asked for only where something is to change, or something that was assigned is bound nowhere. What is short
-    of it is looked at again by and by, and so is what a region says to wait, for whatever: it may come to fit there no
-    more. A summary wakes nobody, since it comes every second and concerns everybody.
+    Free capacity is examined only if something is to change, or an assigned replica is not bound. A workload that is
+    short of capacity or waits is requeued. Summaries do not trigger that: they arrive every second and concern every
+    workload.
     """
     counting, primary = sites.counting(), workload.spec.placement.primary
     places = [site.place for site in counting]
     if not counting:
         return {}
     waiting = any(site.place.have > bound(site.seen) for site in counting)
-    stays = workload.spec.batch  # to move what runs is to begin it anew
+    stays = workload.spec.batch  # moving a run means starting it again
     if not waiting and is_settled(places, replicas, primary, stays=stays):
         return {place.name: place.have for place in places}
     is_told = any(site.seen is not None and site.seen.waiting for site in counting)
@@ -180,8 +181,10 @@ def target_counts(
 
 
 def _find_capacity(state: PlatformState, workload: Workload, sites: Sequence[CandidateRegion]) -> bool:
-    """Fill in how many more fit into each. One where none ever fits is given no more and keeps what it has bound, as
-    long as there is another. Says whether any is short of room."""
+    """Fill in each region's free capacity, and return whether one is short of it.
+
+    A region that can never hold a replica gets no more, but keeps the bound ones, as long as another region can.
+    """
     tenant, template, most = workload.meta.tenant, workload.spec.template, max(1, workload.spec.replicas)
     could: dict[str, bool | None] = {}
     is_short = False
@@ -193,7 +196,7 @@ def _find_capacity(state: PlatformState, workload: Workload, sites: Sequence[Can
         could[site.name] = could_ever_hold(told.summary, template, tenant)
         room = capacity_for(told.summary, template, tenant, most)
         if room is not None:
-            # What was assigned and is not bound yet will take of what the summary still calls free.
+            # Replicas that are assigned and not bound will use part of the reported free capacity.
             place.room = max(0, room - max(0, place.have - bound(site.seen)))
             is_short = is_short or room < most
     _cap_unfit(sites, could)
@@ -208,12 +211,12 @@ def _cap_unfit(sites: Sequence[CandidateRegion], could: Mapping[str, bool | None
 
 
 def bound(seen: WorkloadReport | None) -> int:
-    """How many of the workload a region has given to agents; nothing, if it never said."""
+    """Return how many replicas a region has bound; 0 without a report."""
     return sum(one.bound for one in seen.counts) if seen is not None else 0
 
 
 def waiting_for_quota(sites: Sequence[CandidateRegion], targets: Mapping[str, int]) -> int:
-    """How many wait for quota where replicas are to stay or come."""
+    """Return how many replicas wait for quota in regions where replicas stay or are added."""
     return sum(
         reason.count
         for site in sites

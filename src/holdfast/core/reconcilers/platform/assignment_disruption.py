@@ -1,8 +1,8 @@
 """A workload's disruption budget, shared over the regions that have replicas of it.
 
-If it suffices for all, each has one and the rest by what it has. If not, it goes first to who still runs an older
-template, then to who holds it already, then to who has most. A region acts on the share that it was told last, however
-long ago: so what one gives up is given to another only once the first has acknowledged that it has less.
+If it suffices, each region gets one and the rest by its count. If not, it goes first to regions that still run an older
+template, then to present holders, then to the largest. A region acts on the last share that it received, however old. A
+share therefore moves only after its old holder has acknowledged the smaller one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from msgspec import Struct
 from holdfast.core.reconcilers.platform.assignment_candidates import CandidateRegion
 from holdfast.core.reconcilers.platform.assignment_split import SplitRegion, by_weight
 
-#: How long an acknowledgement may take before it is looked for. It comes with no change of the workload.
+#: Time after which a missing acknowledgement is checked. It arrives without a change of the workload.
 ACKNOWLEDGED_MS = 1_000
 
 
 class BudgetHolder(Struct, frozen=True):
-    """A region with replicas: its share now, and whether it has acknowledged that it is no more, or may soon.
+    """A region with replicas: its share, and whether it has acknowledged that it has no more, or may soon.
 
-    `left`: it is lost and nobody counts on what it has, so that what it breaks is nobody's loss.
+    If `left`, it is lost and its replicas are replaced: it needs no share.
     """
 
     name: str
@@ -35,9 +35,9 @@ class BudgetHolder(Struct, frozen=True):
 
 
 class BudgetShares(NamedTuple):
-    """What each is told now, and whether some wait for an acknowledgement that may come at any time.
+    """The next share of each region, and whether one waits for an acknowledgement that may arrive any time.
 
-    Of a region that is not heard it comes once it is, which wakes by itself.
+    An unhealthy region's acknowledgement triggers the controller by itself.
     """
 
     told: dict[str, int]
@@ -45,7 +45,7 @@ class BudgetShares(NamedTuple):
 
 
 def budget_holder(site: CandidateRegion, count: int, digest: str) -> BudgetHolder:
-    """A region as it shares in the budget."""
+    """Return a region as a holder of the budget."""
     old, seen = site.old, site.seen
     rolling = seen is not None and any(one.bound and one.template != digest for one in seen.counts)
     first = old is None or old.revision == old.uid
@@ -56,7 +56,7 @@ def budget_holder(site: CandidateRegion, count: int, digest: str) -> BudgetHolde
 
 
 def due(holders: Sequence[BudgetHolder], most: int) -> dict[str, int]:
-    """Who is to have how much of it."""
+    """Return the share that each region should have."""
     wanted = {one.name: 0 for one in holders}
     having = [one for one in holders if one.count]
     if having and len(having) <= most:
@@ -74,7 +74,7 @@ def due(holders: Sequence[BudgetHolder], most: int) -> dict[str, int]:
 
 
 def budget_shares(holders: Sequence[BudgetHolder], most: int) -> BudgetShares:
-    """What each is told now. Less at once; more only from what nobody can still act on."""
+    """Return the next share of each region. It shrinks at once, and grows only by what no region can still act on."""
     wanted = due(holders, most)
     told = {one.name: min(one.holds, wanted[one.name]) for one in holders}
     left = most - sum(one.holds for one in holders)

@@ -1,12 +1,12 @@
-"""Which region is to run which identity of an exclusive workload (RULES 6).
+"""Which region runs which identity of an exclusive workload (RULES 6).
 
     free ──GrantRight──▶ held ──Assign lists it──▶ runs ──Assign without it──▶ returning ──the region releases──▶ free
 
-An identity stays where its right is. To move it is to ask for it back; only once nobody holds it, it is granted anew.
-One that waits somewhere is down: no more of them move at a time than may be disrupted.
+An identity stays where its right is. To move it, the platform requests it back and grants it again once no region holds
+it. Meanwhile it is down, so at most `disruptionMax` move at a time.
 
-All of it is arithmetic on runs: what it costs grows with the regions and with how scattered identities are, and not
-with how many there are. A region is given neighbours, so that they stay few.
+The cost grows with the regions and the ranges of ordinals, not with their number. A region gets neighboring identities,
+so that there are few ranges.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from holdfast.core.reconcilers.platform.assignment_candidates import CandidateRe
 
 
 class RegionIdentities(Struct):
-    """The identities of one region: those it keeps, those it is to give back, and how many of all kinds it holds.
+    """The identities of one region: kept, to be released (`returning`), and the number of all its rights.
 
-    `lapsed`: those of a lost region whose lease has run out for certain.
+    Those in `lapsed` are of a lost region, and their lease has certainly expired.
     """
 
     kept: Ranges = ()
@@ -50,17 +50,18 @@ class RegionIdentities(Struct):
 
 
 class IdentityPlan(Struct):
-    """What to do about identities: rights to grant, and what each region is to list."""
+    """Rights to grant, and the ordinals that each region is to list."""
 
     grants: list[GrantRight]
     listed: dict[str, Ranges]
-    #: Who has more to do with it than what it lists: it holds, is to give back, or is to have some.
+    #: Regions that need an assignment even if it is empty: they hold rights, must release some, or will get some.
     involved: dict[str, bool]
 
 
 def recovered(state: PlatformState, workload: Workload, mine: Sequence[Assignment], rights: Sequence[HeldIn]) -> Ranges:
-    """Identities that failover has: those its assignments list, and, while a region is lost, those it has been granted
-    where it stands by and has yet to list."""
+    """Return the identities that failover has: listed ones, and, while a region is lost, granted ones of standby
+    regions.
+    """
     theirs = [one for one in mine if one.purpose is AssignmentPurpose.RECOVERY]
     if not theirs:
         return ()
@@ -88,7 +89,7 @@ def identity_plan(
     apart: Ranges,
     now: Instant,
 ) -> IdentityPlan:
-    """What to grant and what to list, towards the split that is due."""
+    """Return what to grant and what to list, towards the target."""
     by_name = {site.name: site for site in sites.all}
     held = {site.name: RegionIdentities() for site in sites.all}
     for region, ordinals in rights:
@@ -112,8 +113,10 @@ def identity_plan(
 
 
 def _is_involved(site: CandidateRegion, held: RegionIdentities, wanted: int) -> bool:
-    """A region that has no assignment is told of one only to list something, or to be asked for something back. One
-    that is lost keeps it for when it comes back, empty or not."""
+    """Check whether a region needs an assignment, even an empty one.
+
+    A new one must list identities or request some back. A lost region keeps its own until it returns.
+    """
     if site.old is None:
         return held.rights > count_numbers(held.kept) + count_numbers(held.lapsed)
     waits = site.counts and site.is_lost
@@ -123,7 +126,7 @@ def _is_involved(site: CandidateRegion, held: RegionIdentities, wanted: int) -> 
 def _sorted(
     state: PlatformState, workload: Workload, ordinals: Ranges, site: CandidateRegion, now: Instant
 ) -> tuple[RegionIdentities, list[Instant]]:
-    """What a region holds, put where it belongs; and when its leases will have run out, if that matters."""
+    """Sort a region's identities, and return when its leases will certainly have expired, if that matters."""
     held, inside = RegionIdentities(rights=count_numbers(ordinals)), common(ordinals, ((0, workload.spec.replicas),))
     if inside and _may_lapse(workload, site):
         until = lease_expired_for_sure_at(state, workload.meta.uid, site.name, inside)
@@ -140,12 +143,12 @@ def _sorted(
 
 
 def _may_lapse(workload: Workload, site: CandidateRegion) -> bool:
-    """With a recovery budget, failover moves it."""
+    """Check whether a lease may be taken from a lost region. With a recovery budget, failover does that."""
     return site.is_lost and workload.spec.failover is FailoverMode.LEASED and not workload.spec.recovery.budget
 
 
 def _take_back(sites: Sequence[CandidateRegion], held: dict[str, RegionIdentities], targets: dict[str, int]) -> None:
-    """What a region was asked to give back, and is to have after all, it keeps."""
+    """Keep identities that were requested back, if the region is to have them after all."""
     for site in sites:
         mine = held[site.name]
         if site.place.takes:
@@ -160,7 +163,7 @@ def _granted(
     targets: dict[str, int],
     free: Ranges,
 ) -> list[GrantRight]:
-    """What nobody can act on goes where most are lacking, neighbours to one region."""
+    """Grant free identities to the regions that lack most, neighboring ones to one region."""
     lacking = {s.name: targets.get(s.name, 0) - count_numbers(held[s.name].kept) for s in sites if s.place.takes}
     order = {site.name: (site.place.rank, site.place.turn) for site in sites}
     for one in held.values():
@@ -175,7 +178,7 @@ def _granted(
 
 
 def levelled(lacking: dict[str, int], count: int) -> dict[str, int]:
-    """How many of so many each gets, so that those that lack most lack as little as can be; the first ones first."""
+    """Distribute a count so that the largest lack becomes as small as possible; the first ones win ties."""
     given = dict.fromkeys(lacking, 0)
     levels = sorted({lack for lack in lacking.values() if lack > 0} | {0}, reverse=True)
     for level, next_level in pairwise(levels):
@@ -194,7 +197,7 @@ def _let_go(
     targets: dict[str, int],
     free: int,
 ) -> None:
-    """Ask for identities back, the last ones first, of regions that have too many and are heard: few at a time."""
+    """Request surplus identities back from healthy regions, the last ones first, a few at a time."""
     most = max(1, workload.spec.disruption_max)
     strict = any(site.seen is not None for site in sites)
     down = {site.name: _down(site, held[site.name], strict=strict) for site in sites}
@@ -211,8 +214,9 @@ def _let_go(
 
 
 def _down(site: CandidateRegion, held: RegionIdentities, *, strict: bool) -> int:
-    """How many of a region's identities do not run there yet. Where no region ever said how it fares, those count as
-    running that are listed."""
+    """Return how many identities do not run in a region yet. Before any region's first report, listed ones count as
+    running.
+    """
     if site.is_lost:
         return 0
     if strict:
@@ -221,7 +225,7 @@ def _down(site: CandidateRegion, held: RegionIdentities, *, strict: bool) -> int
 
 
 def _listed(site: CandidateRegion, held: RegionIdentities) -> Ranges:
-    """What the region's assignment lists. Nothing is added where nothing new may go."""
+    """Return the ordinals that a region's assignment lists. Nothing is added to an unhealthy or forbidden region."""
     kept = with_numbers(held.kept, held.lapsed)
     if site.is_healthy and site.allowed:
         return kept

@@ -1,12 +1,11 @@
-"""How the replicas of a workload are split over regions: pure arithmetic over what is known of each.
+"""How replicas of a workload are split over regions: pure arithmetic.
 
-    ideal ──▶ what each would have, if all began anew: evenly, by weights, or all in the primary
-    target ─▶ what each is to have: what it has, and of the ideal only as much as there is a reason for
-    stepped ▶ what each is told now: more at once, less only as far as others stand in (make before break)
+    ideal ──▶ the counts of a fresh start: evenly, by weights, or all in the primary
+    target ─▶ the counts to reach: the present ones, moved to the ideal only as far as there is a reason
+    step ───▶ the next counts: more at once, less only as far as others replace them (make-before-break)
 
-The one idea: what is on its way to a target has the same target. Raising goes up to the ideal where there is room for
-it, and lowering goes down to it, so half a move is never turned round. Above the ideal only that is raised which has to
-be somewhere and for which there is no room below it.
+Raising stops at the ideal, if there is capacity for it, and lowering does, too: half a move is never reversed. A region
+is raised above its ideal only if other regions lack capacity.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ NO_LIMIT = 1 << 40
 
 
 class SplitRegion(Struct):
-    """One region, as far as it matters to how a workload is split.
+    """A region, as far as the split depends on it.
 
-    `rank` counts targets of latency that it misses, and `turn` is its place in the workload's own order. What is well
-    `takes` more; `shaky` is one that has been silent for a moment. `strained`: it has offered replicas back, and takes
-    at most `cap`. `floor`: down to there it may be lowered at once, whatever is ready.
+    It misses `rank` latency targets and has place `turn` in the workload's order. A healthy region `takes` more; a
+    `shaky` one is suspect. A `strained` one has offered replicas back and takes at most `cap`. It may be lowered to
+    `floor` at once.
     """
 
     name: str
@@ -41,12 +40,14 @@ class SplitRegion(Struct):
 
 
 def first_index(uid: int, count: int) -> int:
-    """Who of so many is first for this workload. Uids end in many equal bits, so they are mixed."""
+    """Return the index of the region that is first for this workload. Many low bits of uids are equal, so they are
+    mixed.
+    """
     return (uid * 0x9E3779B97F4A7C15 >> 29 & 0xFFFF_FFFF) % count if count else 0
 
 
 def ideal_split(regions: Sequence[SplitRegion], replicas: int, primary: str = "") -> list[int]:
-    """What each would have. What is beyond every cap is split as if there were none: it has to be somewhere."""
+    """Return the ideal counts. If all caps are full, the rest is split as if there were none: it must be somewhere."""
     split = _first_come if primary else _ideal_by_weight
     hard = [NO_LIMIT if place.takes else place.have for place in regions]
     soft = [min(limit, place.cap) for limit, place in zip(hard, regions, strict=True)]
@@ -55,7 +56,7 @@ def ideal_split(regions: Sequence[SplitRegion], replicas: int, primary: str = ""
 
 
 def _first_come(regions: Sequence[SplitRegion], replicas: int, limits: list[int], primary: str) -> list[int]:
-    """As much as it takes in the primary, then in the best of the others: one that has some rather than another."""
+    """Fill the primary, then the others in order: lower rank first, then those that have replicas."""
     counts = [0] * len(regions)
 
     def order(index: int) -> tuple[bool, int, bool, str]:
@@ -86,8 +87,9 @@ def _ideal_by_weight(regions: Sequence[SplitRegion], replicas: int, limits: list
 
 
 def by_weight(regions: Sequence[SplitRegion], count: int) -> list[int]:
-    """So many, by weight. What does not divide goes by the largest remainder, then to who has it already, then by rank
-    and turn."""
+    """Split a count by weight. The remainder goes to the largest fraction, then to regions that have it, then by rank
+    and turn.
+    """
     whole = sum(place.weight for place in regions)
     parts = [count * place.weight // whole for place in regions]
     left = count - sum(parts)
@@ -103,8 +105,10 @@ def by_weight(regions: Sequence[SplitRegion], count: int) -> list[int]:
 
 
 def target_split(regions: Sequence[SplitRegion], replicas: int, primary: str = "", *, stays: bool = False) -> list[int]:
-    """What each is to have, given what it has. Where nobody takes more, it may be less than is wanted in all. `stays`:
-    what is somewhere is not moved for the sake of balance alone."""
+    """Return the target counts, given the present ones. They may be too few if no region takes more.
+
+    If `stays`, replicas are not moved for balance alone.
+    """
     goal = ideal_split(regions, replicas, primary)
     counts = [place.have for place in regions]
     missing = replicas - sum(counts)
@@ -120,20 +124,20 @@ def target_split(regions: Sequence[SplitRegion], replicas: int, primary: str = "
 
 
 def is_settled(regions: Sequence[SplitRegion], replicas: int, primary: str = "", *, stays: bool = False) -> bool:
-    """Whether there is nothing to change, whatever room there may be."""
+    """Check whether nothing changes, whatever the free capacity."""
     counts = [place.have for place in regions]
     goal = counts if sum(counts) != replicas else ideal_split(regions, replicas, primary)
     return sum(counts) == replicas and _corrected(regions, counts, goal, strict=bool(primary), stays=stays) == counts
 
 
 def _more(regions: Sequence[SplitRegion], counts: list[int], goal: list[int], missing: int) -> list[int]:
-    """Where most is lacking, among those that have room; where nobody has, as if all had."""
+    """Raise regions with free capacity that lack most; if none has any, all as if they had."""
     counts, left = _raised(regions, counts, goal, missing, _room_left(regions, counts))
     return _raised(regions, counts, goal, left, [NO_LIMIT if one.takes and one.weight else 0 for one in regions])[0]
 
 
 def _room_left(regions: Sequence[SplitRegion], counts: Sequence[int]) -> list[int]:
-    """How many more each takes, beside what it has been given since the room was told."""
+    """Return how many more each region takes, less what it has received since its summary."""
     return [
         max(0, min(place.room, place.cap - place.have) - (count - place.have)) if place.takes and place.weight else 0
         for place, count in zip(regions, counts, strict=True)
@@ -143,7 +147,7 @@ def _room_left(regions: Sequence[SplitRegion], counts: Sequence[int]) -> list[in
 def _raised(
     regions: Sequence[SplitRegion], counts: list[int], goal: list[int], missing: int, limits: list[int]
 ) -> tuple[list[int], int]:
-    """So many more where most is lacking, each by its limit at most, and how many found no place."""
+    """Raise by `missing` where most is lacking, within the limits; return the counts and what is left."""
     counts, limits = list(counts), list(limits)
     first = sorted(range(len(regions)), key=lambda index: (regions[index].rank, regions[index].turn))
     while missing:
@@ -162,10 +166,10 @@ def _raised(
 def _corrected(
     regions: Sequence[SplitRegion], counts: list[int], goal: list[int], *, strict: bool, stays: bool
 ) -> list[int]:
-    """Nearer to the ideal, where that is worth a move: a region has none, is off by two, or has more than it takes.
+    """Move counts nearer to the ideal if it is worth it: a region has none, is off by two, or has more than it takes.
 
-    With a primary, any difference is. While a region that has some is silent, and of what is to stay where it is, only
-    what cannot stay is moved.
+    With a primary, any difference is. If `stays`, or while a region with replicas is suspect, only replicas beyond a
+    cap move.
     """
     calm = not stays and not any(place.shaky and place.have for place in regions)
     gives, gets, worth = [0] * len(regions), [0] * len(regions), strict
@@ -188,7 +192,7 @@ def _corrected(
 
 
 def _relieved(regions: Sequence[SplitRegion], counts: list[int], goal: list[int]) -> list[int]:
-    """What is beyond a cap still goes to whoever has room, though that one has its share: where it is it cannot run."""
+    """Move replicas beyond a cap to regions with free capacity, even above their ideal: otherwise they cannot run."""
     waiting = _beyond(regions, counts, goal)
     if not any(waiting):
         return counts
@@ -198,20 +202,20 @@ def _relieved(regions: Sequence[SplitRegion], counts: list[int], goal: list[int]
 
 
 def _beyond(regions: Sequence[SplitRegion], counts: Sequence[int], goal: Sequence[int]) -> list[int]:
-    """How many each has that it says it has no place for, and that are to be elsewhere."""
+    """Return how many replicas each region has beyond its cap and its goal."""
     rows = zip(regions, counts, goal, strict=True)
     return [max(0, min(count - place.cap, count - due)) if place.takes else 0 for place, count, due in rows]
 
 
 def _lowered(regions: Sequence[SplitRegion], counts: Sequence[int], amounts: Sequence[int], count: int) -> list[int]:
-    """So many less, taken of these amounts; where they are equal, of the farthest and last first."""
+    """Lower by `count` in all, from these amounts; for equal ones, the farthest and last region first."""
     last = sorted(range(len(regions)), key=lambda index: (-regions[index].rank, -regions[index].turn))
     taken = take_largest_first(amounts, last, count)
     return [have - less for have, less in zip(counts, taken, strict=True)]
 
 
 def take_largest_first(amounts: Sequence[int], order: Sequence[int], count: int) -> list[int]:
-    """How much is taken of each when `count` are taken one by one, always where most is left, then by the order."""
+    """Return how much is taken of each if `count` are taken one by one, always from the largest, then by the order."""
     low, high = min(amounts) - count, max(amounts)
     while low < high:
         middle = (low + high) // 2
@@ -229,8 +233,9 @@ def take_largest_first(amounts: Sequence[int], order: Sequence[int], count: int)
 
 
 def next_step(regions: Sequence[SplitRegion], targets: Sequence[int], replicas: int, unpaid: int = 0) -> list[int]:
-    """What each is told now: more at once; less as far as it has some that are not ready, or more than `replicas` are
-    ready in all. `unpaid`: so many that were raised wait for the quota which the others hold, and may be done without.
+    """Return the next counts: more at once; less by what is not ready, or by what is ready beyond `replicas`.
+
+    Up to `unpaid` raised replicas wait for quota that the others hold, and may be missing.
     """
     ready = [
         min(place.ready, place.have, place.floor if goal < place.have else NO_LIMIT)
@@ -238,7 +243,7 @@ def next_step(regions: Sequence[SplitRegion], targets: Sequence[int], replicas: 
     ]
     spare = max(0, sum(ready) - max(0, replicas - unpaid))
     counts = list(targets)
-    # Where nothing is to be comes first: a rule is broken there.
+    # Regions with target 0 come first: a rule is broken there.
     for index in sorted(range(len(regions)), key=lambda index: (targets[index] > 0, index)):
         place, goal = regions[index], targets[index]
         if goal < place.have:

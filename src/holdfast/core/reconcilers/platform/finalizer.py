@@ -1,6 +1,6 @@
-"""Finalizers: a deletion that waits for a lost region goes on without it, once its deadline has passed.
+"""Finalizers: a deletion continues without a lost region, once the finalizer's deadline has passed.
 
-Those of a region that is heard, and of identities, are left to the region or a person: they are told as repairs.
+Other regions and exclusive identities need the region or an operator, and appear as repairs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from holdfast.core.platform.watch import REGION_STATE, WORKLOAD
 
 
 class FinalizerReconciler:
-    """Looks at one workload that is being deleted at a time, by uid; at all of them when a region fares otherwise or an
-    override has ended."""
+    """The finalizer controller, keyed by workload uid. All are reconciled when a region's health changes or an override
+    ends.
+    """
 
     name = "repair"
     watches: tuple[str, ...] = (WORKLOAD, REGION_STATE, OVERRIDE)
@@ -38,7 +39,7 @@ class FinalizerReconciler:
         kind, key = touched
         if kind == WORKLOAD:
             return [key]
-        # What opens takes authority away; an end may give it back, and says no more than that.
+        # An override that opens only removes authority; one that ends may return it.
         opened = kind == OVERRIDE and state.overrides.get(key) is not None  # type: ignore[arg-type]
         return () if opened else EVERYTHING
 
@@ -57,6 +58,6 @@ class FinalizerReconciler:
 
 
 def _paused_until(state: PlatformState, region: str, now: Instant) -> Instant:
-    """When people let repair go on there; 0: they have not paused it."""
+    """Return the end of a pause of repair there; 0: there is none."""
     pause = active_overrides(state, now, region).repair
     return pause.ends if pause is not None else 0

@@ -1,8 +1,8 @@
-"""The grant controller: every account is lent to regions as they need it, and called back when they do not (RULES 7).
+"""Grants: every account is granted to regions by demand, and called back when demand ends (RULES 7).
 
-It looks at one account at a time. How much each region should have is said in `grant_targets`; here is what is offered,
-and when. Regions that are not heard are offered less when the account has less, and never more; so is a region that has
-not answered the last offer. A grant is renewed when half of its life is over.
+The module `grant_targets` computes how much each region should hold; this one decides what is offered, and when. A
+region that is unhealthy or has not acknowledged the last offer never gets more, and less only if the account has less.
+A grant is renewed at half of its life.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from holdfast.core.reconcilers.platform.grant_targets import (
     turns_on_uses,
 )
 
-#: While what regions use of a quota decides what they get, it is looked at so often, beside what wakes it: reports come
-#: every second, and to ask of each which of all quotas it concerns would cost more.
+#: Period of reconciling a quota whose split depends on usage. Reports arrive every second; finding the quotas that each
+#: concerns would cost more.
 USES_MS = 5_000
-#: So much sooner than it could does a grant end, by the platform's time.
+#: A grant ends this much before its limit, by the platform's time.
 MARGIN_MS = 1_000
 
 
 class GrantReconciler:
-    """Looks at one account at a time, by name."""
+    """The grant controller, keyed by account."""
 
     name = "grant"
     watches: tuple[str, ...] = (QUOTA, RECOVERY_BUDGET, OVERRIDE, ASSIGNMENT, GRANT, REGION_STATE, SUMMARY, OBSERVED)
@@ -64,13 +64,13 @@ class GrantReconciler:
         if kind == SUMMARY:
             return [*_shares(state), *_short(state)]
         if kind == OBSERVED:
-            # What is done of batch work is paid for no more: others may have it.
+            # Finished batch work needs no quota any more; others may use it.
             workload = state.workloads.get(key)  # type: ignore[arg-type]
             if workload is None or not workload.spec.batch:
                 return []
             return _and_quota(f"reclaimable/{workload.meta.tenant}")
         if kind == ASSIGNMENT:
-            # One that is gone had ended before, or went with its region.
+            # A removed assignment had ended before, or was released with its region.
             assignment = state.assignments.get(key)  # type: ignore[arg-type]
             return [f"quota/{assignment.tenant}"] if assignment is not None else []
         return EVERYTHING
@@ -98,7 +98,9 @@ class GrantReconciler:
 
 
 def _and_quota(account: str) -> list[str]:
-    """What is lent of a share is not asked of the quota."""
+    """Return the account, and for a reclaimable share the quota, too: demand within the share is no demand on the
+    quota.
+    """
     kind, _, name = account.partition("/")
     return [account, f"quota/{name}"] if kind == "reclaimable" else [account]
 
@@ -108,7 +110,7 @@ def _shares(state: PlatformState) -> list[str]:
 
 
 def _short(state: PlatformState) -> list[str]:
-    """Quotas of which more is asked than there is: what regions use of them decides who gets how much."""
+    """Return the quotas with more demand than quota: their split depends on usage."""
     regions = [name for name, _ in state.regions.items()]
     found = []
     for tenant, quota in state.quotas.items():
@@ -133,14 +135,14 @@ def _protected(
 
 
 def _is_wanted(one: RegionLoan, target: Resources, protected: Resources) -> bool:
-    """Whether it is worth an offer."""
+    """Check whether a change is worth an offer."""
     if one.grant is not None and len(one.grant.offers) >= OFFERS_MAX:
-        return False  # it would be told nothing new
+        return False  # more offers would not help the region
     return target != one.target or (one.is_well and one.has_answered and differs_much(one.protected, protected))
 
 
 def _due(state: PlatformState, one: RegionLoan, until: Instant | None) -> Instant | None:
-    """When a grant is to be renewed: when half of its life is over, unless it ends with its account."""
+    """Return when to renew a grant, at half of its life; None if it ends with its account."""
     if one.grant is None or one.limit is None or not (one.is_well and one.has_answered) or one.target == ZERO:
         return None
     if until is not None and one.grant.ends >= until:
@@ -149,8 +151,10 @@ def _due(state: PlatformState, one: RegionLoan, until: Instant | None) -> Instan
 
 
 def _ends(state: PlatformState, one: RegionLoan, account: str, now: Instant) -> Instant:
-    """When an offer ends. What was lent of an emergency that is over ends as soon as it can be told: that stops what it
-    paid for. Of anything else that is gone merely nothing is added."""
+    """Return the end of an offer.
+
+    A grant of an ended emergency ends at once, which stops what it paid for; one of any other deleted account normally.
+    """
     ends = now + state.info.settings.grant_life - MARGIN_MS
     if one.limit is not None:
         return min(ends, one.limit.ends)
@@ -158,14 +162,14 @@ def _ends(state: PlatformState, one: RegionLoan, account: str, now: Instant) -> 
 
 
 def _end_of(state: PlatformState, account: str) -> Instant | None:
-    """When an emergency is over: then what was lent of it is called back."""
+    """Return the end of an emergency, when its grants are called back."""
     kind, _, name = account.partition("/")
     override = state.overrides.get(int(name)) if kind == "emergency" else None
     return override.ends if override is not None and emergency(override) is not None else None
 
 
 def _cause(state: PlatformState, account: str) -> Revision:
-    """The object that the account is of."""
+    """Return the revision of the object that the account belongs to."""
     kind, _, name = account.partition("/")
     if kind == "emergency":
         return int(name)

@@ -1,17 +1,16 @@
 """How an account is cut into slices, one for each region. Pure arithmetic, one resource at a time.
 
-The ideal slice is what the region is asked for, and half of what nobody is asked for, in even parts; the other half
-stays at home. Where all are asked for more than there is, it is cut in proportion, and nobody gets less than it uses.
+The ideal slice is the demand on a region, plus an even part of half of the surplus; the other half stays free. If
+demand exceeds the limit, it is cut in proportion, and no region gets less than it uses.
 
                     half              ideal                twice
     slice:  ..........|.................|....................|..........
-            too small: raised           as it is             too large: shrunk
+            too small: raised           unchanged            too large: shrunk
 
-A slice is offered anew only when it is far from the ideal, or when a region lacks something: then it is raised by more
-than it asks for, so that demand which grows step by step takes few offers. What it lacks and nobody has at home is
-called back from those who hold more than their ideal; nothing is lent again before they have given it back. A region
-that is not heard is not raised, and what it was lent is gone until it is heard. So is nothing changed while the last
-offer is not answered, unless the account itself was lowered.
+A slice is offered again only when it is far from the ideal, or its region lacks something. It is then raised beyond the
+demand, so that growing demand needs few offers. What the free rest cannot cover is called back from regions above their
+ideal, and granted once they have released it. An unhealthy region is not raised, and its grant is unavailable. A slice
+with an unacknowledged offer does not change, unless the account was lowered.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from holdfast.core.model.values.resources import (
     total,
 )
 
-#: Of a slice that is to be cut in proportion: how much less than its ideal is near enough.
+#: A slice within 1/8 below its ideal is near enough when cut in proportion.
 NEAR_ENOUGH = 8
 
 
 class GrantSlice(NamedTuple):
-    """A region's slice: what it is asked for, uses, was offered last, and what it is charged at."""
+    """A region's slice: its demand and usage, its last target, and its charge."""
 
     asked: Resources
     uses: Resources
@@ -45,7 +44,7 @@ class GrantSlice(NamedTuple):
 
 
 class _One(NamedTuple):
-    """The same of one resource."""
+    """The slice of one resource."""
 
     asked: int
     uses: int
@@ -56,24 +55,26 @@ class _One(NamedTuple):
 
 
 def slice_targets(limit: Resources, slices: Sequence[GrantSlice]) -> list[Resources]:
-    """The targets that the slices should have now; most often those that they have."""
+    """Return the targets that the slices should have now; most stay the same."""
     is_over = first_exceeded(total(one.offered for one in slices), limit)
     found: list[dict[str, int]] = [{} for _ in slices]
     held = total(one.target for one in slices)
     for name in names_in(limit, held):
         if not amount_of(limit, name) and not amount_of(held, name):
-            continue  # there is none, and nobody has any
+            continue  # there is none, and no region has any
         ones = [_of(one, name) for one in slices]
         for mine, target in zip(found, _cut_one(amount_of(limit, name), ones), strict=True):
             mine[name] = target
     targets = [from_amounts(one) for one in found]
-    # While more is lent than there is of anything, nothing is added of anything.
+    # While any resource is granted beyond its limit, no resource is raised.
     return [elementwise_min(new, one.target) if is_over else new for new, one in zip(targets, slices, strict=True)]
 
 
 def turns_on_uses(limit: Resources, slices: Sequence[GrantSlice]) -> bool:
-    """Whether other uses alone may make other targets: more is used or asked for than there is, or somebody who is well
-    has too little or too much, which what was used before may have kept so."""
+    """Check whether usage alone may change targets.
+
+    It may if usage or demand exceeds the limit, or a healthy region has too little or too much.
+    """
     return any(_turns_on_uses(amount_of(limit, name), [_of(one, name) for one in slices]) for name in names_in(limit))
 
 
@@ -94,7 +95,7 @@ def _of(one: GrantSlice, name: str) -> _One:
 
 
 def _cut_one(limit: int, ones: Sequence[_One]) -> list[int]:
-    # What a region uses above its target it keeps: so does one that claimed more than it was known to hold.
+    # A region keeps what it uses above its target, also after it claimed more than its known grant.
     if sum(max(one.target, one.uses) for one in ones) > limit:
         return [min(one.target, ideal) for one, ideal in zip(ones, _ideal_slices(limit, ones), strict=True)]
     well = [one for one in ones if one.is_well]
@@ -106,7 +107,7 @@ def _cut_one(limit: int, ones: Sequence[_One]) -> list[int]:
 
 
 class _Cutting:
-    """One resource among regions that are well: what they may have together, and what of it is at home."""
+    """One resource among healthy regions: what they may have together, and what of it is free."""
 
     def __init__(self, left: int, free: int, ones: Sequence[_One]) -> None:
         self.free = free
@@ -130,8 +131,9 @@ class _Cutting:
         ]
 
     def _raised(self) -> list[int]:
-        """What is at home goes to those who lack something, then to those whose slice is too small; of what is left
-        then, half to those whose demand grows."""
+        """Distribute the free amount: to regions that lack something, then to slices that are too small, then half of
+        the rest to growing demand.
+        """
         reach = [one.offered for one in self.ones]
         small = [lacks or 2 * one.target < ideal for one, ideal, lacks in self._each()]
         grown = [one.asked * 3 // 2 if lacks and self.is_enough else 0 for one, _, lacks in self._each()]
@@ -153,7 +155,9 @@ class _Cutting:
         return list(zip(self.ones, self.ideals, self.lacks, strict=True))
 
     def _returned(self) -> dict[int, int]:
-        """Who gives back, and what it keeps: who holds far too much, and who holds what others lack."""
+        """Return the regions that give back, with what they keep: those far above their ideal, and those holding what
+        others lack.
+        """
         large = [place for place, one in enumerate(self.ones) if one.has_answered and one.target > self.ideals[place]]
         found = [place for place in large if self.is_enough and self.ones[place].target > 2 * self.ideals[place]]
         coming = sum(max(0, one.offered - one.target) for one in self.ones if not one.has_answered)
@@ -171,7 +175,7 @@ class _Cutting:
 
 
 def _raise_levels(free: int, levels: list[int], wanted: Sequence[int]) -> int:
-    """Raise levels to what is wanted as far as it goes, in proportion to what they lack; what is left."""
+    """Raise levels towards their wanted values, in proportion to what they lack; return what is left."""
     lacking = [max(0, most - level) for level, most in zip(levels, wanted, strict=True)]
     given = lacking if sum(lacking) <= free else apportion(free, lacking)
     levels[:] = [level + mine for level, mine in zip(levels, given, strict=True)]
@@ -187,8 +191,9 @@ def _ideal_slices(whole: int, ones: Sequence[_One]) -> list[int]:
 
 
 def _in_proportion(whole: int, asked: Sequence[int], uses: Sequence[int]) -> list[int]:
-    """Cut what is asked for in proportion, but for those who use more than that; all by their uses when these are more
-    than there is."""
+    """Cut demand in proportion. A region that uses more than its part keeps its usage; if all usage exceeds the limit,
+    cut by usage.
+    """
     if sum(uses) >= whole:
         return apportion(whole, uses)
     kept: dict[int, int] = {}
@@ -202,7 +207,7 @@ def _in_proportion(whole: int, asked: Sequence[int], uses: Sequence[int]) -> lis
 
 
 def apportion(whole: int, weights: Sequence[int]) -> list[int]:
-    """A whole number in proportion to the weights, to the last unit; of what is left over the first get one more."""
+    """Split a whole number in proportion to the weights, to the last unit; the first ones get the remainder."""
     weight = sum(weights)
     if not weight:
         return [0] * len(weights)

@@ -1,15 +1,13 @@
-"""What each region should be lent of an account now, and what it is lent.
+"""The amount that each region should hold of an account, and the protected part of it.
 
-quota/T         by demand, with some ease; what is left stays at home (see `grant_slices`)
-recovery/B      all of it in each region that it names
-reclaimable/T   the share of the region's room, as the region last told, once that is another by a twentieth
-emergency/UID   to its region, or evenly to all that are well, until it ends
-what is gone    nothing: what was lent of it is called back
+    quota/T          by demand, with some reserve; the rest stays free (see `grant_slices`)
+    recovery/B       all of it in each region that it names
+    reclaimable/T    the share of the region's last reported capacity, once it differs by a twentieth
+    emergency/UID    to its region, or evenly to all healthy ones, until it ends
+    deleted account  nothing: its grants are called back
 
-How what a quota protects is spread over regions: in proportion to what is asked for there, else evenly.
-
-Nowhere more than the slice, and together never more than the whole: what one region is to protect less is lowered
-first, and only what is free by then is added elsewhere. What a region that is not heard protects stays as it is.
+Protected quota is spread in proportion to demand, else evenly: at most the slice in each region, and the quota in all.
+Reductions come first, and only what they free is added elsewhere. An unhealthy region's part does not change.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.reconcilers.platform import grant_slices
 from holdfast.core.reconcilers.platform.grant_slices import GrantSlice, apportion, slice_targets
 
-#: A share of a region's room is followed when it is another by more than one in so many.
+#: A share of a region's capacity is updated when it differs by more than 1/20.
 TWENTIETH = 20
 
 
 class RegionLoan(NamedTuple):
-    """An account in one region: its limit there, what is lent of it, whether the region is heard."""
+    """An account in one region: its limit, its grant, and whether the region is healthy."""
 
     region: str
     limit: AccountLimit | None
@@ -50,27 +48,27 @@ class RegionLoan(NamedTuple):
 
     @property
     def target(self) -> Resources:
-        """What it was last offered."""
+        """Target of the last offer."""
         return self.grant.target if self.grant is not None else ZERO
 
     @property
     def offered(self) -> Resources:
-        """What it may be acting on."""
+        """The amount that the region may be acting on."""
         return self.grant.offered if self.grant is not None else ZERO
 
     @property
     def protected(self) -> Resources:
-        """What of it nobody else may crowd out."""
+        """The part of it that other tenants must leave free."""
         return self.grant.protected if self.grant is not None else ZERO
 
     @property
     def has_answered(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether every offer is acknowledged."""
         return self.grant is None or self.grant.acknowledged == self.grant.version
 
 
 def loans_of(state: PlatformState, account: str, now: Instant) -> list[RegionLoan]:
-    """The account in every region that has joined."""
+    """Return the account in every region that has joined."""
     found = []
     for name, region in state.regions.items():
         if region.status.log_id and region.status.health is not RegionHealth.RETIRED:
@@ -82,7 +80,7 @@ def loans_of(state: PlatformState, account: str, now: Instant) -> list[RegionLoa
 
 
 def loan_targets(state: PlatformState, account: str, lent: Sequence[RegionLoan]) -> list[Resources]:
-    """What each of them should have; most often what it has."""
+    """Return what each region should have; most often what it has."""
     kind, _, name = account.partition("/")
     match kind:
         case "quota" if name in state.quotas:
@@ -96,7 +94,7 @@ def loan_targets(state: PlatformState, account: str, lent: Sequence[RegionLoan])
 
 
 def turns_on_uses(state: PlatformState, account: str, lent: Sequence[RegionLoan]) -> bool:
-    """Whether what regions use of a quota may change what each of them should have."""
+    """Check whether usage of a quota may change the targets."""
     kind, _, name = account.partition("/")
     quota = state.quotas.get(name) if kind == "quota" else None
     if quota is None:
@@ -115,7 +113,7 @@ def _slices(
 
 
 def _uses(state: PlatformState, account: str, one: RegionLoan) -> Resources:
-    """What the account is charged there, as the region last told; before it has told, what it settled on."""
+    """Return the reported charge of the account; before the first report, the settled value."""
     told = state.summaries.get(one.region)
     if told is not None:
         return dict(told.summary.uses).get(account, ZERO)
@@ -123,7 +121,7 @@ def _uses(state: PlatformState, account: str, one: RegionLoan) -> Resources:
 
 
 def _followed(one: RegionLoan, kind: str) -> Resources:
-    """A limit that a region has for itself. What was lent above it comes back before anything is added."""
+    """Return a target that follows a regional limit. A grant above the limit must shrink before anything is added."""
     if one.limit is None:
         return ZERO
     limit = one.limit.amount
@@ -138,7 +136,7 @@ def _is_near(target: Resources, limit: Resources) -> bool:
 
 
 def _evenly(state: PlatformState, account: str, lent: Sequence[RegionLoan]) -> list[Resources]:
-    """As if every region that is well and may have some of it were asked for the same."""
+    """Split an emergency as if demand were equal in every healthy region that may use it."""
     may = [one for one in lent if one.limit is not None]
     whole = next((one.limit.amount for one in may if one.limit is not None), ZERO)
     gone = total(one.offered for one in may if not one.is_well)
@@ -150,7 +148,7 @@ def _evenly(state: PlatformState, account: str, lent: Sequence[RegionLoan]) -> l
 
 
 class ProtectedShare(NamedTuple):
-    """What a region protects now, what it is asked for there, and the slice that it is to have."""
+    """A region's protected amount, its demand, and its new slice."""
 
     asked: Resources
     target: Resources
@@ -160,7 +158,7 @@ class ProtectedShare(NamedTuple):
 
 
 def spread_protection(whole: Resources, shields: Sequence[ProtectedShare]) -> list[Resources]:
-    """What each region is to protect, if it is offered anything."""
+    """Return what each region is to protect, if it gets an offer."""
     found: list[dict[str, int]] = [{} for _ in shields]
     for name in names_in(whole, *(one.protected for one in shields)):
         for mine, amount in zip(found, _spread_one(name, amount_of(whole, name), shields), strict=True):
@@ -190,6 +188,6 @@ def _spread_one(name: str, whole: int, shields: Sequence[ProtectedShare]) -> lis
 
 
 def differs_much(old: Resources, new: Resources) -> bool:
-    """Whether they differ by more than a quarter of any resource."""
+    """Check whether any resource differs by more than a quarter."""
     both = [(amount_of(old, name), amount_of(new, name)) for name in names_in(old, new)]
     return any(4 * abs(mine - other) > max(mine, other) for mine, other in both)

@@ -1,11 +1,11 @@
-"""Region health: silent is suspect, silent for long is lost, heard again is healthy (RULES 8).
+"""Region health: a silent region is suspect, then lost; after contact it is healthy again (RULES 8).
 
     healthy ──session ended──▶ suspect ──lost_after──▶ lost
-       ▲                          │ in a session          │ in a session, and its log was heard since
-       └──────────────────────────┴───────────────────────┘        retired: an operator's word, never undone here
+       ▲                          │ in a session          │ in a session, and in contact since
+       └──────────────────────────┴───────────────────────┘        retired: by an operator, never undone here
 
-Whether a region speaks is told by its session, which the leader ends only after it has itself listened for long enough
-(RULES 5). So a region is suspect when its session has ended, not by a stamp that stands still while nothing happens.
+A region's session decides, which the leader ends only after it has observed silence itself (RULES 5). A time of last
+contact would not: it stands still while nothing happens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 class RegionHealthReconciler:
-    """Looks at one region at a time, by name."""
+    """The region health controller, keyed by region name."""
 
     name = "region-health"
     watches: tuple[str, ...] = ("region", "session")
@@ -43,7 +43,7 @@ class RegionHealthReconciler:
         if region is None or not region.status.log_id:
             return NO_CHANGES
         if region.status.session in state.sessions:
-            return _judged(region, RegionHealth.HEALTHY, "heard again") if _is_back(region) else NO_CHANGES
+            return _judged(region, RegionHealth.HEALTHY, "in contact again") if _is_back(region) else NO_CHANGES
         status = region.status
         if status.health is RegionHealth.HEALTHY:
             return _judged(region, RegionHealth.SUSPECT, "silent")
@@ -56,7 +56,7 @@ class RegionHealthReconciler:
 
 
 def _is_back(region: Region) -> bool:
-    """A suspect is well when it has a session; one that was lost has to say something of its log first."""
+    """Check whether a region is back: a suspect one with a session, a lost one if it has acknowledged its log since."""
     status = region.status
     if status.health is RegionHealth.SUSPECT:
         return True

@@ -1,7 +1,6 @@
 """Retirement: what a retired region held is released, part after part, until it holds nothing (RULES 8).
 
-The person's word came with the tombstone; here it is only carried out. Each part changes the region, and that wakes the
-next look; a change of leader changes nothing.
+The operator's attestation came with the tombstone. Each part changes the region, which triggers the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from holdfast.core.platform.state.tables import PlatformState
 
 
 class RetirementReconciler:
-    """Looks at one region at a time, by name."""
+    """The retirement controller, keyed by region name."""
 
     name = "retirement"
     watches: tuple[str, ...] = ("region",)

@@ -1,11 +1,11 @@
-"""What the regions together say of a workload: how many are bound, ready and serving, and why not all of them.
+"""The status of a workload over all regions: how many replicas are bound, ready and serving, and why not all.
 
-    observed, assignments, health of regions ──▶ sums and conditions ──▶ ReportStatus, where something differs
+    observed, assignments, health of regions ──▶ sums and conditions ──▶ ReportStatus, if something differs
 
-A sum counts each region's last word. The word of a region that is lost is old: what was ready and serving there counts
-no more, and the condition says so. Of a fresh workload its creation has told whether it fits; nothing more is said
-before some of it is placed or every region has said why not, or before so long a time that somebody will ask. What is
-said then of some regions is not said anew with the word of each further one, but once all have spoken or as long after.
+A sum counts each region's last report. A lost region's report is stale: its ready and serving replicas do not count,
+and the condition names it. A fresh workload has `Fits` since its creation. Its first report waits until a replica is
+placed, every region has reported why not, or PATIENCE_MS have passed. The next one waits for all regions, or as long
+again.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.reconcilers.platform.status_conditions import ASSIGNED, PLACED, conditions_of
 from holdfast.core.reconcilers.platform.status_progress import WorkloadProgress, progress_of
 
-#: How long a fresh workload may be without a word from all its regions before that is said; and how long without a
-#: node: most have one soon, and what is said of the moments before that would be said twice.
+#: How long a fresh workload waits for all its regions, and for a node. Most get one soon; an earlier report would only
+#: be replaced.
 PATIENCE_MS = 10_000
 PLACED_SOON_MS = 2_000
-#: For so long after its creation.
+#: How long after its creation a workload is fresh.
 FRESH_MS = 30_000
-#: How soon it is looked again whether what does not fit, or waits, fits by now or no more: summaries wake nobody.
+#: Period of checking whether a waiting workload fits: summaries do not trigger this controller.
 LOOK_AGAIN_MS = 15_000
 
 
 class StatusReconciler:
-    """Looks at one workload at a time, by uid."""
+    """The status controller, keyed by workload uid."""
 
     name = "status"
     watches: tuple[str, ...] = ("workload", "observed", "standing")
@@ -47,8 +47,11 @@ class StatusReconciler:
         return state.workloads.keys()
 
     def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[ReconcileKey]:
-        """A region's summaries and acknowledgements come every second: they wake nobody. Its health wakes its own, and
-        what waits for regions, of which it may be one."""
+        """Return the workloads to reconcile.
+
+        Summaries and acknowledgements of regions arrive every second and reconcile none. A region's health reconciles
+        its workloads, and those that wait for regions.
+        """
         kind, name = touched
         if kind != "standing":
             return [name]
@@ -73,7 +76,7 @@ class StatusReconciler:
 
 
 def report(state: PlatformState, workload: Workload, progress: WorkloadProgress, now: Instant) -> ReportStatus:
-    """What there is to say of a workload now."""
+    """Return the report of a workload."""
     return ReportStatus(
         workload.meta.uid,
         progress.generation,
@@ -87,7 +90,7 @@ def report(state: PlatformState, workload: Workload, progress: WorkloadProgress,
 
 
 def _quiet_until(state: PlatformState, workload: Workload) -> Instant:
-    """When there is something to say of a workload that was only just created; 0: now."""
+    """Return when the first report of a new workload is due; 0: now."""
     conditions = {one.type: one for one in workload.status.conditions}
     if FITS not in conditions or workload.meta.deletion is not None or _is_under_way(workload):
         return 0
@@ -106,13 +109,13 @@ def _quiet_until(state: PlatformState, workload: Workload) -> Instant:
 
 
 def _is_under_way(workload: Workload) -> bool:
-    """Whether it is not fresh: it was changed, or something of it was said to stand."""
+    """Check whether a workload is not fresh: it was changed, or a replica of it was reported bound or finished."""
     status = workload.status
     return workload.meta.generation > 1 or bool(status.bound or status.succeeded or status.failed)
 
 
 def _have_looked(state: PlatformState, workload: Workload, observed: tuple[ObservedWorkload, ...]) -> bool:
-    """Whether every region that is to run some of it has told why it does not: a part of that would be said twice."""
+    """Check whether every assigned region has reported why no replica is placed: a partial report would be repeated."""
     looked = {
         one.region
         for one in observed
@@ -122,17 +125,17 @@ def _have_looked(state: PlatformState, workload: Workload, observed: tuple[Obser
 
 
 def _waits_for_regions(known: WorkloadStatus) -> bool:
-    """Whether it was said that not all of it is assigned: with that go the names of regions that are not well."""
+    """Check whether the status reports missing assignments: their message names unhealthy regions."""
     return any(one.type == ASSIGNED and one.status is not ConditionStatus.TRUE for one in known.conditions)
 
 
 def _may_change_unheard(wanted: ReportStatus) -> bool:
-    """Whether a summary may change what is said: that it does not fit, or that it does, while it waits."""
+    """Check whether a summary may change the report, since the workload waits or does not fit."""
     return any(one.type in (FITS, PLACED) and one.status is not ConditionStatus.TRUE for one in wanted.conditions)
 
 
 def _differs(known: WorkloadStatus, wanted: ReportStatus) -> bool:
-    """Whether the report says anything new. Since when a condition holds is the ledger's to say."""
+    """Check whether the report is new. The ledger sets since when a condition holds."""
     counts = (known.observed_generation, known.bound, known.ready, known.serving, known.succeeded, known.failed)
     said = (wanted.observed_generation, wanted.bound, wanted.ready, wanted.serving, wanted.succeeded, wanted.failed)
     if counts != said:

@@ -1,18 +1,17 @@
-"""A workload's conditions, from where it stands: of all of them, of services, and of batch work.
+"""A workload's conditions, from its progress.
 
-    Fits       some node could hold it                        platform/fitting
-    OnTime     its deadline was met, or may be                platform/deadlines
-    Assigned   regions are given as many as are wanted        this platform
+    Fits       some node could hold it                        `queries/feasibility`
+    OnTime     its deadline was met, or may be                `queries/completion`
+    Assigned   regions have as many as the spec requires      the platform
     Placed     as many have a node                            what waits, and why, from the regions
-    Available  as many serve as must; of a service            and the regions that are lost
-    Complete   all are done; of batch work                    what of it is over, from the regions
-    Failed     some have failed for good, and why; of batch   the same
-    Healthy    no replica fails, or takes too long            what their agents said, from the regions
+    Available  of services: enough replicas serve             and the regions that are lost
+    Complete   of batch work: all are done                    finished replicas, from the regions
+    Failed     of batch work: some have failed for good       the same, with the last reason
+    Healthy    no replica fails, or takes too long            agents' messages, from the regions
     Updated    none runs an older template                    where some do, and what the change waits for
 
-`Updated` is said of a workload that was changed since it was created: of all others there is no older template. That
-something has `Failed` is said once something has, and `Healthy` of one that was once not. Each of them says the gravest
-reason that it knows, in few words: every change of them is a record of the log.
+A workload has `Updated` once it was changed, `Failed` once a replica has failed for good, and `Healthy` once one was
+unhealthy. Each condition states the gravest known reason in few words: every change is a record in the log.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ from holdfast.core.reconcilers.platform.status_reasons import (
 
 ASSIGNED, PLACED, AVAILABLE, HEALTHY, UPDATED = "Assigned", "Placed", "Available", "Healthy", "Updated"
 COMPLETE, FAILED = "Complete", "Failed"
-#: Reasons that are over with the next look: a change of template does not wait for them.
+#: Reasons that pass with the next cycle: a change of template does not wait for them.
 _PASSING = (ConditionReason.STALE_VIEW, ConditionReason.NOT_YET_EXAMINED, ConditionReason.PROGRESSING)
 
 
 def conditions_of(
     state: PlatformState, workload: Workload, progress: WorkloadProgress, now: Instant
 ) -> tuple[Condition, ...]:
-    """All of them, sorted by type, without the time since when."""
+    """Return all conditions, sorted by type, without their time."""
     if workload.meta.deletion is not None:
         return (
             _condition(
@@ -61,7 +60,7 @@ def conditions_of(
     assigned = _assigned(state, workload, progress)
     placed = _placed(workload, progress, assigned)
     found = [_condition(ASSIGNED, assigned, progress), _condition(PLACED, placed, progress)]
-    if workload.spec.batch:  # what completes is not there to be available
+    if workload.spec.batch:  # batch work completes instead
         found.append(_condition(COMPLETE, _complete(workload, progress), progress))
         if progress.completed.failed or _was_reported(workload, FAILED):
             found.append(_condition(FAILED, _failed(progress), progress))
@@ -91,7 +90,7 @@ def _condition(type: str, fit: ConditionValue, progress: WorkloadProgress) -> Co
 
 
 def _assigned(state: PlatformState, workload: Workload, progress: WorkloadProgress) -> ConditionValue:
-    """Whether regions are given as many as are wanted. What is over for good cannot be taken back."""
+    """Compare the assigned replicas with the spec. Finished ones cannot be taken back."""
     wanted, assigned = max(workload.spec.replicas, progress.completed.over), progress.assigned
     if assigned == wanted:
         return condition_true()
@@ -115,13 +114,13 @@ def _assigned(state: PlatformState, workload: Workload, progress: WorkloadProgre
     full = [one.region for one in state.overflows.get(workload.meta.uid) or () if one.until > state.info.at]
     if full:
         return condition_false(
-            ConditionReason.WAITING_FOR_ROOM, short(f"{share}: no room for more in {', '.join(full)}")
+            ConditionReason.WAITING_FOR_ROOM, short(f"{share}: no capacity left in {', '.join(full)}")
         )
     return condition_false(ConditionReason.WAITING_FOR_REGION, short("; ".join([share, *ill])))
 
 
 def _placed(workload: Workload, progress: WorkloadProgress, assigned: ConditionValue) -> ConditionValue:
-    """Whether as many have a node as are wanted; where they wait, the reasons from below, the gravest first."""
+    """Check whether enough replicas have a node; if some wait, with the regions' reasons, the gravest first."""
     wanted = workload.spec.replicas - progress.completed.over
     if progress.alive >= wanted:
         return condition_true()
@@ -142,7 +141,7 @@ def _placed(workload: Workload, progress: WorkloadProgress, assigned: ConditionV
 
 
 def _available(workload: Workload, progress: WorkloadProgress, placed: ConditionValue) -> ConditionValue:
-    """Whether as many serve as must. Of what is wanted at all, at least one must."""
+    """Check whether enough replicas serve: at least one, if the spec requires any."""
     wanted = workload.spec.replicas
     least = max(wanted - workload.spec.disruption_max, min(wanted, 1))
     without = _without(progress)
@@ -159,12 +158,12 @@ def _available(workload: Workload, progress: WorkloadProgress, placed: Condition
 
 
 def _healthy(progress: WorkloadProgress) -> ConditionValue:
-    """Whether no replica fails or takes too long; where some do, what is gravest."""
+    """Check whether no replica fails or takes too long; otherwise with the gravest reason."""
     return fails(progress.failing) if progress.failing else condition_true()
 
 
 def _complete(workload: Workload, progress: WorkloadProgress) -> ConditionValue:
-    """Whether all are done. Where all that are not have failed for good, it never will be."""
+    """Check whether all are done. With the rest failed for good, they never will be."""
     done, failed, why = progress.completed
     wanted = workload.spec.replicas
     share = f"{done} of {wanted} are done"
@@ -176,7 +175,7 @@ def _complete(workload: Workload, progress: WorkloadProgress) -> ConditionValue:
 
 
 def _failed(progress: WorkloadProgress) -> ConditionValue:
-    """Whether some have failed for good, and for what the last of them."""
+    """Check whether some have failed for good, with the last one's reason."""
     _, failed, why = progress.completed
     if not failed:
         return condition_false(ConditionReason.AS_DESIRED, "none has failed for good")
@@ -184,12 +183,12 @@ def _failed(progress: WorkloadProgress) -> ConditionValue:
 
 
 def _updated(state: PlatformState, workload: Workload, progress: WorkloadProgress) -> ConditionValue:
-    """Whether none runs an older template; where some do, what the change waits for."""
+    """Check whether none runs an older template; otherwise with what the change waits for."""
     without = _without(progress)
     if not progress.older:
         return condition_true(short(without))
     where = ", ".join(f"{count} in {region}" for region, count in progress.older)
-    share = "; ".join(filter(None, (f"of {progress.alive}, an older template is run by {where}", without)))
+    share = "; ".join(filter(None, (f"of {progress.alive}, still on an older template: {where}", without)))
     if workload.spec.exclusive and not workload.spec.disruption_max:
         return condition_false(ConditionReason.MAY_NOT_DISRUPT, short(f"disruptionMax is 0; {share}"))
     regions = [region for region, _ in progress.older]
@@ -208,6 +207,6 @@ def _is_healthy(state: PlatformState, region: str) -> bool:
 
 
 def _without(progress: WorkloadProgress) -> str:
-    """Which regions are not counted, since nobody hears them."""
+    """Return the lost regions, whose replicas are not counted."""
     lost = [f"{region} is lost, {bound} there are not counted" for region, bound in progress.lost]
     return "; ".join(lost)

@@ -1,4 +1,4 @@
-"""Where a workload stands, from what is assigned and what regions said last: the numbers that its conditions judge."""
+"""A workload's progress: sums over its assignments and the regions' last reports, on which its conditions are based."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from holdfast.core.platform.queries.completion import NO_PROGRESS, BatchProgress
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 
-#: What such a region said last is old: nobody knows what of it still runs.
+#: Health of regions whose last report is stale: what still runs there is unknown.
 SILENT = (RegionHealth.LOST, RegionHealth.RETIRED)
 
 
 class RegionWaiting(NamedTuple):
-    """What waits in a region, and why."""
+    """Waiting replicas of a region, and why they wait."""
 
     region: str
     waiting: Waiting
 
 
 class RegionFailing(NamedTuple):
-    """What fails in a region, and how."""
+    """Failing replicas of a region, and how they fail."""
 
     region: str
     failing: Failing
 
 
 class WorkloadProgress(NamedTuple):
-    """How far a workload is.
+    """The progress of a workload.
 
-    `bound` counts everywhere, `alive` what of it is not in lost regions; `ready` and `serving` only count there. `lost`
-    are the regions that are lost and hold some of it, with how many were bound there. `older`: how many of those alive
-    run another template than is wanted now, by region. `batch_progress` is what of batch work is over; what was done by
-    assignments that are gone counts as assigned.
+    All regions count for `bound`; those that are not lost for `alive`, `ready` and `serving`. `lost` has bound replicas
+    by lost region, `older` live replicas of an older template by region. `completed` is finished batch work; work done
+    by removed assignments counts as assigned.
     """
 
     generation: int
@@ -55,7 +54,7 @@ class WorkloadProgress(NamedTuple):
 
 
 def progress_of(state: PlatformState, workload: Workload) -> WorkloadProgress:
-    """Sums over regions."""
+    """Return the sums over regions."""
     assignments = assignments_of(state, workload.meta.uid)
     observed = state.workload_reports.get(workload.meta.uid) or ()
     there = [one for one in observed if _health(state, one.region) not in SILENT]
@@ -91,7 +90,7 @@ def _held_by(assignments: list[Assignment]) -> list[str]:
 
 
 def _count(assignment: Assignment) -> int:
-    """How many replicas are to run by it."""
+    """Return how many replicas an assignment runs."""
     return sum(share.count for share in assignment.shares) if assignment.stage is AssignmentStage.ACTIVE else 0
 
 
@@ -104,7 +103,7 @@ def _bound(seen: WorkloadReport) -> int:
 
 
 def _older(workload: Workload, there: list[ObservedWorkload]) -> tuple[tuple[str, int], ...]:
-    """Of a workload that was never changed there is no older template."""
+    """Return the regions with replicas of an older template. A workload that was never changed has none."""
     if workload.meta.generation == 1:
         return ()
     digest = template_digest(workload.spec.template)
@@ -115,10 +114,7 @@ def _older(workload: Workload, there: list[ObservedWorkload]) -> tuple[tuple[str
 def _generation(
     state: PlatformState, workload: Workload, assignments: list[Assignment], observed: tuple[ObservedWorkload, ...]
 ) -> int:
-    """The newest generation that every region acts on which has something of the workload that is not ended.
-
-    It never goes back: a region that comes new is not there yet, and what the others have done is done.
-    """
+    """Return the newest generation on which every region with an open assignment acts. It never goes back."""
     known: dict[str, Revision] = {one.region: one.seen.generation for one in observed}
     acting = [
         min(one.generation, known.get(one.region, 0)) for one in assignments if one.stage is not AssignmentStage.ENDED

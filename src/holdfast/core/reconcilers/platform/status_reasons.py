@@ -1,4 +1,4 @@
-"""What a reason from below is called at the platform, which is the gravest, and how it is told in few words."""
+"""The platform's names for the regions' reasons, their order of gravity, and short messages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from holdfast.core.ledger.answers import NO_ROOM, Code
 from holdfast.core.model.values.conditions import ConditionReason, ConditionStatus, ConditionValue
 from holdfast.core.reconcilers.platform.status_progress import RegionFailing, RegionWaiting
 
-#: So much of what a region says is repeated, and so many regions are named of those where some wait.
+#: Longest part of a region's message that is repeated, and most regions with waiting replicas that are named.
 MESSAGE_MAX = 160
 REGIONS_MAX = 3
 
-#: What a reason from below is called here. A code that is a reason itself stays what it is.
+#: The platform's reason for each code of a region. A code that is itself a reason stays.
 REASONS: dict[str, ConditionReason] = {
     **dict.fromkeys((Code.OVER_GRANT.value, Code.GRANT_ENDED.value), ConditionReason.WAITING_FOR_QUOTA),
     **{code.value: ConditionReason.WAITING_FOR_ROOM for code in NO_ROOM},
@@ -24,7 +24,7 @@ REASONS: dict[str, ConditionReason] = {
     "declined": ConditionReason.CANNOT_START,
     **{reason.value: reason for reason in ConditionReason},
 }
-#: The gravest first: what waits for a person, for others, for the next look.
+#: The gravest first: reasons that need an operator, others, or only time.
 GRAVITY = (
     ConditionReason.NEVER_FITS, ConditionReason.DEADLINE_MISSED, ConditionReason.CANNOT_START,
     ConditionReason.OVER_LIMIT, ConditionReason.CRASHED,
@@ -37,22 +37,22 @@ GRAVITY = (
 
 
 def reason_of(code: str) -> ConditionReason:
-    """What the code of a reason from below is called here."""
+    """Return the platform's reason for a code of a region."""
     return REASONS.get(code, ConditionReason.PROGRESSING)
 
 
 def condition_true(message: str = "") -> ConditionValue:
-    """As desired."""
+    """Return a condition that holds."""
     return ConditionValue(ConditionStatus.TRUE, ConditionReason.AS_DESIRED, message)
 
 
 def condition_false(reason: ConditionReason, message: str) -> ConditionValue:
-    """Not so, and why."""
+    """Return a condition that does not hold, with its reason."""
     return ConditionValue(ConditionStatus.FALSE, reason, message)
 
 
 def fails(failing: Sequence[RegionFailing], share: str = "") -> ConditionValue:
-    """What is gravest of what fails, in the words of its agent."""
+    """Return the gravest failure, with its agent's message."""
     region, one = min(failing, key=_failing_gravity)
     where = f"{', one' if one.count > 1 else ''} on {one.node}" if one.node else ""
     said = f"{region}: {one.count}{where}: {one.detail or one.code}"
@@ -64,18 +64,18 @@ def _failing_gravity(one: RegionFailing) -> tuple[int, int, str, str]:
 
 
 def reason_held(held: RegionWaiting) -> ConditionReason:
-    """Why these wait."""
+    """Return why these replicas wait."""
     return reason_of(held.waiting.code)
 
 
 def format_waiting(held: RegionWaiting) -> str:
-    """How many wait where, and why, in the words of the region."""
+    """Return how many replicas wait in a region, with the region's message."""
     said = f": {held.waiting.message}" if held.waiting.message else ""
     return f"{held.region}: {held.waiting.count} wait{said}"
 
 
 def by_region(waiting: tuple[RegionWaiting, ...]) -> list[RegionWaiting]:
-    """The gravest reason of each region where some wait, the gravest first."""
+    """Return the gravest reason of each region with waiting replicas, the gravest first."""
     found: dict[str, RegionWaiting] = {}
     for held in sorted(waiting, key=gravity):
         found.setdefault(held.region, held)
@@ -83,14 +83,14 @@ def by_region(waiting: tuple[RegionWaiting, ...]) -> list[RegionWaiting]:
 
 
 def named(others: list[RegionWaiting]) -> str:
-    """Where else some wait, and by which code: in their own words those would change far more often."""
+    """Return further regions with waiting replicas by code; their messages would change far more often."""
     named = [f"{held.region}: {held.waiting.count} wait: {held.waiting.code}" for held in others[: REGIONS_MAX - 1]]
     more = len(others) - len(named)
     return "; ".join([*named, f"and {more} more"] if more else named)
 
 
 def gravity(held: RegionWaiting) -> tuple[int, int, str, str]:
-    """By what those that wait are ordered: the gravest reason first."""
+    """Return the sort key of waiting replicas: the gravest reason first."""
     return _place(reason_held(held)), -held.waiting.count, held.region, held.waiting.code
 
 
@@ -99,5 +99,5 @@ def _place(reason: ConditionReason) -> int:
 
 
 def short(text: str) -> str:
-    """As much of it as is told."""
+    """Return the text, cut to its longest length."""
     return text if len(text) <= MESSAGE_MAX else f"{text[: MESSAGE_MAX - 3]}..."

@@ -1,6 +1,6 @@
-"""Controllers beside the leader of a region. None reads the state of the platform.
+"""Controllers of a region ledger. None reads the state of the platform.
 
-- `keyed`               `PerAssignment`, `PerNode`: keys and wake-ups
+- `keyed`               `PerAssignment`, `PerNode`: keys and watched changes
 - `slot_groups`         slots of an assignment with equal phase and template, handled together
 - `replica`             slots match what the assignment requests
 - `replica_plan`        which ordinals, under which template
@@ -8,8 +8,8 @@
 - `rollout_candidates`  replicas whose end frees capacity for the new template
 - `rights`              replicas of a leased right end with the lease
 - `emergency_quota`     replicas that an emergency quota pays for end with it
-- `node_health`         silent, lost, removed; its slots unknown
-- `mass_loss`           the brake: how many nodes may count as gone per minute
+- `node_health`         silent, lost, removed; the node's slots become unknown
+- `mass_loss`           the brake: how many nodes count as lost per minute
 - `repair`              fenced slots are released
 - `repair_breaches`     breaches are repaired and closed
 """

@@ -1,10 +1,10 @@
-"""Emergencies: what an emergency quota paid for in a region ends with it.
+"""Emergencies: slots that an emergency quota pays for in a region end with it.
 
-    emergency ends ──▶ what runs is stopped (`grant-ended`), its charge returned ──▶ its ordinal waits, and asks anew
-                   ──▶ what waits with its charge is withdrawn and opened again, by `replicas`
+    emergency ends ──▶ runs are stopped (`grant-ended`), and their charge is returned ──▶ their ordinals wait
+                   ──▶ waiting slots with its charge are withdrawn and opened again, by `replica`
 
-Every other charge outlives its grant (RULES 7): what a tenant's quota paid for is still the tenant's. An emergency is
-borrowed from everybody for a time, and its end is an absolute one, which a region that is cut off keeps by itself.
+Every other charge outlives its grant (RULES 7). An emergency borrows from all tenants for a time; its end is absolute,
+and a region without connection enforces it, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 class EmergencyQuotaReconciler(PerAssignment):
-    """Looks at one assignment at a time, by uid; at all of them when an emergency's grant changes."""
+    """The emergency quota controller, keyed by assignment uid. All are reconciled when an emergency's grant changes."""
 
     name = "grant"
     watches: tuple[str, ...] = (*PerAssignment.watches, "grant")

@@ -1,4 +1,4 @@
-"""What the controllers of a region's assignments have in common: one assignment at a time, by uid."""
+"""Keys and watched changes of the region's controllers: by assignment, or by node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 class PerAssignment:
-    """Looks at one assignment at a time; its slots and requests are told under its workload."""
+    """Keys of assignments. Slots and scheduling requests are watched under their workload."""
 
     watches: tuple[str, ...] = ("assignment", "workload")
 
@@ -24,7 +24,7 @@ class PerAssignment:
 
 
 class PerNode:
-    """Looks at one node at a time; what stands there is told under it."""
+    """Keys of nodes. Slots on a node are watched under it."""
 
     watches: tuple[str, ...] = ("node",)
 

@@ -1,12 +1,12 @@
-"""Node health: a node without a session is silent, then lost; what its agent held is unknown until somebody knows.
+"""Node health: a node without a session is silent, then lost; its agent's slots are unknown until their end is certain.
 
-    ready ──session ended──▶ silent ──gone past the fence──▶ lost ──for a day, and empty──▶ removed
+    ready ──session ended──▶ silent ──lost, and past the fence──▶ lost ──for a day, and empty──▶ removed
       ▲                        │                                  │
       └────── its agent registers it, in a new session ───────────┘
 
-Silence itself is judged elsewhere: a session has ended when the leader has listened for long enough (RULES 5). Here it
-is only drawn what follows. An agent in a new session has yet to say what it kept of what it was given before: until
-then that is unknown, too. A node of which operators have said something is not removed: their word would go with it.
+The leader ends sessions (RULES 5); this controller draws the consequences. Slots of an agent's earlier session are
+unknown until its new session has reported them. A node with an operator's settings is not removed, since they would be
+lost.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from holdfast.core.region.queries.fence import fenced_at
 from holdfast.core.region.state.lookups import slots_on
 from holdfast.core.region.state.tables import RegionState
 
-#: A node that is gone for so long, and empty, is removed.
+#: A lost and empty node is removed after this time.
 FORGOTTEN_MS = 86_400_000
-#: Phases in which an agent answers for a slot.
+#: Phases in which an agent reports on a slot.
 _ANSWERED_FOR = tuple(phase for phase in STOPPABLE if phase is not Phase.UNKNOWN)
 
 
 class NodeHealthReconciler(PerNode):
-    """Looks at one node at a time, by uid."""
+    """The node health controller, keyed by node uid."""
 
     name = "node-health"
 
@@ -70,14 +70,14 @@ def _unknown(slots: list[Slot]) -> list[Any]:
 
 
 def _of_another_life(state: RegionState, node: Node) -> list[Slot]:
-    """What the agent was given in an earlier session, and has said nothing of in this one."""
-    if not node.session_ended:  # there was no earlier one, as of most nodes that something happens to
+    """Return the slots of an earlier session that the agent has not reported in this one."""
+    if not node.session_ended:  # no earlier session, as for most nodes
         return []
     return [slot for slot in slots_on(state, node) if slot.reported <= node.session and _is_answered_for(slot)]
 
 
 def _is_answered_for(slot: Slot) -> bool:
-    """Whether its agent is asked about it. What was fenced is known to be dead."""
+    """Check whether the slot's agent must report on it. A fenced slot has certainly ended."""
     return slot.phase in _ANSWERED_FOR and slot.cause != "fenced"
 
 

@@ -1,12 +1,12 @@
-"""Repair: what stood on a node whose agent is gone is given up, once it cannot run there any more.
+"""Repair: slots on a node whose agent is lost are released, once they cannot run there any more.
 
-    unknown ──fenced──▶ failed ──fenced──▶ released: the ordinal waits to be placed again, or is gone
+    unknown ──fenced──▶ failed ──fenced──▶ released: the ordinal waits to be placed again, or is removed
                                  succeeded, terminating ──fenced──▶ released
 
-Not before the fence is past (see `core.region.fence`): by then every guard has ended what is exclusive (RULES 4).
-Where many nodes are gone, what would be replaced waits for its node's turn (see `mass_loss`). An agent that came back
-in time alone knows what it kept; one that came back late is given a lease to say so, for what still runs there need not
-end. What the world has broken is mended, too (see `breaches`). An override can pause all of it.
+It waits for the fence (see `core.region.queries.fence`): by then every guard has ended exclusive work (RULES 4). If
+many nodes are lost, slots to be replaced wait for their node's turn (see `mass_loss`). Only an agent that returned in
+time can report what it kept; a late one gets one lease to report, since runs need not end. Breaches are repaired, too
+(see `repair_breaches`). An override can pause all of it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _FENCED = {
     Phase.SUCCEEDED: Phase.RELEASED,
     Phase.TERMINATING: Phase.RELEASED,
 }
-#: Of these nothing comes back, or only what was to end anyway: nobody is disturbed by their end.
+#: Phases in which a slot was to end anyway: releasing it disrupts nothing.
 _OVER = (Phase.SUCCEEDED, Phase.TERMINATING)
 
 
 class RepairReconciler(PerNode):
-    """Looks at one node at a time, by uid, and at one breach, by its key; at everything when an override has ended."""
+    """The repair controller, keyed by node uid and by breach. All keys are reconciled when an override has ended."""
 
     name = "repair"
     watches: tuple[str, ...] = ("node", "override", "platform-override", "assignment", "workload", "breach")
@@ -64,7 +64,7 @@ class RepairReconciler(PerNode):
     def wake(self, state: RegionState, touched: WatchKey) -> Iterable[ReconcileKey]:
         kind, key = touched
         if kind in ("override", "platform-override"):
-            # What opens takes authority away; an end may give it back, and says no more than that.
+            # An override that opens only removes authority; one that ends may return it.
             overrides = state.overrides if kind == "override" else state.platform_overrides
             return () if overrides.get(key) is not None else EVERYTHING  # type: ignore[arg-type]
         nodes = [key] if kind == "node" else holding_nodes(state, touched)
@@ -92,7 +92,7 @@ def _fence(slot: Slot) -> MoveSlot:
 
 
 def _fenced_at(state: RegionState, node: Node) -> list[tuple[Slot, Instant]]:
-    """What stands on a node and is to be given up, each with when."""
+    """Return the slots on a node that will be released, each with the time."""
     slots = [slot for slot in slots_on(state, node) if slot.phase in _FENCED]
     if not slots:
         return []
@@ -112,10 +112,10 @@ def _is_fenced(slot: Slot) -> bool:
 
 
 def _may_be_kept(state: RegionState, node: Node, session: Session, slot: Slot) -> bool:
-    """Whether its agent came back in time, or has spoken of it since: then it alone can say what became of it."""
+    """Check whether the agent returned in time, or has reported the slot since: then its report decides."""
     return session.opened < fenced_at(state, node) or slot.reported > session.uid
 
 
 def _waits(state: RegionState, slot: Slot) -> bool:
-    """Whether it is given up in its node's turn."""
+    """Check whether the slot waits for its node's turn."""
     return not (_is_fenced(slot) or slot.phase in _OVER or skips_the_brake(state, slot))

@@ -1,12 +1,12 @@
-"""What repair does about a breach: it is closed once it is cured, and what may not stay is stopped.
+"""Repair of breaches: a repaired one is closed, and slots that may not stay are stopped.
 
-    what a taint evicts                                          at once
-    what is too much for its node, stands on a node that is      at the deadline, where nothing has cured it by then: an
-    kept for others or does not isolate it as it has to be,      agent, an assignment or an operator may do so gently
-    against the law, or without a right
+    evicted by a taint                                           at once
+    too much for the node; on a node that is reserved for        at the deadline, unless repaired before: an agent,
+    others or does not isolate enough; against residency;        an assignment or an operator may do so gently
+    without a right
 
-What is held in vain is given back. Forced: no disruption budget is asked. Of a node that is too small goes as much as
-is too much: what borrowed its room first, then the lowest priority, then the newest.
+Useless holds are dropped. These stops are forced: no disruption budget applies. On a node that is too small, slots are
+stopped until the rest fits: reclaimable ones first, then by lowest priority, then the newest.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from holdfast.core.region.queries.breaches import (
 from holdfast.core.region.state.lookups import slots_on
 from holdfast.core.region.state.tables import RegionState
 
-#: A slot in one of these leaves by itself.
+#: Phases of slots that are ending already.
 _LEAVING = (Phase.TERMINATING, Phase.SUCCEEDED)
 
 
 def breaches_near(state: RegionState, touched: WatchKey) -> list[ReconcileKey]:
-    """The breaches that a change of this object may concern: looked up and not sought, for all nodes may have one."""
+    """Return the breaches that a change of this object may concern, by lookup: all nodes may have one."""
     if state.breaches.is_empty():
         return []
     kind, key = touched
@@ -64,7 +64,7 @@ def breaches_near(state: RegionState, touched: WatchKey) -> list[ReconcileKey]:
 
 
 def _of_node(state: RegionState, uid: ReconcileKey) -> list[tuple[str, str]]:
-    """The breaches of a node, by what it has and what stands there. Of one that is gone, whatever names it."""
+    """Return the breaches of a node, by its resources and slots; of a removed node, every breach that names it."""
     node = state.nodes.get(uid)  # type: ignore[arg-type]
     if node is None:
         return sorted(one for one, _ in state.breaches.unordered() if f"{one[1]}/".startswith(f"node/{uid}/"))
@@ -77,7 +77,7 @@ def _of_node(state: RegionState, uid: ReconcileKey) -> list[tuple[str, str]]:
 
 
 def reconcile_breach(state: RegionState, key: ReconcileKey, now: Instant, paused: Instant) -> ReconcileResult:
-    """What to do about a breach now. Nothing is stopped while repair is paused."""
+    """Return the commands for a breach. Nothing is stopped while repair is paused."""
     breach = state.breaches.get(key)  # type: ignore[arg-type]
     if breach is None:
         return NO_CHANGES
@@ -95,7 +95,7 @@ def reconcile_breach(state: RegionState, key: ReconcileKey, now: Instant, paused
 
 
 def useless_holds(state: RegionState, node: Node, now: Instant) -> list[tuple[Revision, Instant]]:
-    """Holds on a node that nothing can come of any more, each with from when on it is given back."""
+    """Return the holds on a node that have become useless, each with the time to drop it."""
     found: list[tuple[Revision, Instant]] = []
     holds = (state.node_usage.get(node.uid) or EMPTY_USAGE).holds
     kept_by = keeper_of(state, node) if holds else ""
@@ -108,13 +108,13 @@ def useless_holds(state: RegionState, node: Node, now: Instant) -> list[tuple[Re
 
 
 def _too_small_until(state: RegionState, node: Node) -> Instant:
-    """Until when a node that is too small may grow again."""
+    """Return until when a node that is too small may grow again."""
     found = [state.breaches[one] for one in _of_node(state, node.uid)]
     return min((one.deadline for one in found if one.invariant == REGION_CAPACITY), default=0)
 
 
 def holding_nodes(state: RegionState, touched: WatchKey) -> list[ReconcileKey]:
-    """The nodes on which room is held for an assignment that has ended. What one asks for no more a resync finds."""
+    """Return the nodes with holds of an ended assignment. Other useless holds are found by a resync."""
     if touched[0] != "assignment":
         return []
     assignment = state.assignments.get(touched[1])  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def holding_nodes(state: RegionState, touched: WatchKey) -> list[ReconcileKey]:
 
 
 def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instant]]:
-    """What may not stay where it is, each with from when on it is stopped."""
+    """Yield the slots that may not stay, each with the time to stop it."""
     kind, uid, *what = breach.key.split("/", 2)
     if kind == "assignment":
         assignment = state.assignments[int(uid)]
@@ -145,7 +145,7 @@ def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instan
 
 
 def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:
-    """What has to leave so that the rest fits: of a resource, or of `device/INDEX`."""
+    """Return the slots that must leave so that the rest fits, for a resource or `device/INDEX`."""
     everything, firm, most = _taken(state, node, what)
     standing = [(slot, _need(state, slot, what)) for slot in slots_on(state, node)]
     found: list[Slot] = []
@@ -161,7 +161,9 @@ def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:
 
 
 def _taken(state: RegionState, node: Node, what: str) -> tuple[int, int, int]:
-    """What of it is taken by all work, what by firm work, and what the node has. What is held there goes first."""
+    """Return the amount used by all work, by firm work, and the node's capacity. Holds are not included: they are
+    dropped first.
+    """
     room = state.node_usage.get(node.uid) or EMPTY_USAGE
     number = _device(what)
     if number is None:
@@ -183,6 +185,6 @@ def _device(what: str) -> int | None:
 
 
 def _rank(state: RegionState, slot: Slot) -> tuple[bool, int, int, Revision, int]:
-    """Who goes first."""
+    """Return the sort key of slots to stop."""
     cls = state.priority_classes.get(state.assignments[slot.assignment].priority_class)
     return slot.firm, cls.spec.priority if cls is not None else 0, -slot.epoch, slot.workload, -slot.ordinal

@@ -1,8 +1,7 @@
-"""Replicas: an assignment's slots are what it asks for. Opened, retargeted, withdrawn, stopped; never restarted.
+"""Replicas: an assignment's slots match its request. They are opened, retargeted, withdrawn, stopped, never restarted.
 
-`wanted` says which ordinals there should be; here the difference to what is becomes commands. An ordinal that waits
-under a template that is over is withdrawn first and opened again at the next look: a slot that waits has one template.
-So is what waits with a charge to an emergency that has ended.
+The module `replica_plan` computes the ordinals; this one makes commands of the difference. A slot that waits under an
+old template, or with a charge to an ended emergency, is withdrawn first and opened again in the next cycle.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 class ReplicaReconciler(PerAssignment):
-    """Looks at one assignment at a time, by uid."""
+    """The replica controller, keyed by assignment uid."""
 
     name = "replica"
 
@@ -35,7 +34,7 @@ class ReplicaReconciler(PerAssignment):
             return NO_CHANGES
         found = replica_plan(state, assignment, now)
         commands = [*_withdrawn(state, assignment, found, now), *_opened(assignment, found)]
-        if not has_lapsed(state, assignment, now):  # what lapsed is stopped for that, and not because fewer are wanted
+        if not has_lapsed(state, assignment, now):  # lapsed slots are stopped by `rights`, for that reason
             commands += _stopped(assignment, found, now)
         sent = tuple(ProposedCommand(command, assignment.revision, expect=assignment.revision) for command in commands)
         paid = [until for _, until in _lent(state, assignment, found)]
@@ -44,7 +43,7 @@ class ReplicaReconciler(PerAssignment):
 
 
 def _lent(state: RegionState, assignment: Assignment, found: ReplicaPlan) -> list[tuple[Bitset, Instant]]:
-    """Of what is wanted and does not run, that which an emergency quota has paid for, and until when."""
+    """Return the waiting slots that an emergency quota pays for, and until when."""
     waiting = union(one.ordinals for one in found.staying if one.kind.phase in (PENDING, RESERVED))
     ends: list[tuple[Bitset, Instant]] = []
     for (*_, account), ordinals in kinds_in(state, assignment.uid).items():
@@ -55,7 +54,7 @@ def _lent(state: RegionState, assignment: Assignment, found: ReplicaPlan) -> lis
 
 
 def _opened(assignment: Assignment, found: ReplicaPlan) -> list[Any]:
-    """New ordinals, and those that are to become something else than they are to become now."""
+    """Open new ordinals, and retarget those that are to become another template than planned so far."""
     named = dict(found.new)
     for kind, template, ordinals in found.staying:
         if kind.next_template != template and kind.phase not in (PENDING, Phase.SUCCEEDED):
@@ -68,8 +67,7 @@ def _opened(assignment: Assignment, found: ReplicaPlan) -> list[Any]:
 
 
 def _withdrawn(state: RegionState, assignment: Assignment, found: ReplicaPlan, now: Instant) -> list[Any]:
-    """Of what goes, that which does not run; and what waits under a template that it is not to have, or with a charge
-    to what has ended."""
+    """Withdraw surplus slots that do not run, and those that wait under a wrong template or with an ended charge."""
     misfits = [one.ordinals for one in found.staying if one.kind.phase is PENDING and one.kind.template != one.template]
     going = [ordinals for kind, ordinals in found.surplus if _is_withdrawn(kind)]
     unpaid = [ordinals for ordinals, until in _lent(state, assignment, found) if until <= now]
@@ -99,8 +97,11 @@ def _lowest(named: tuple[str, Bitset]) -> int:
 
 
 def _cause(assignment: Assignment, found: ReplicaPlan, kind: SlotGroup, now: Instant) -> str:
-    """Why it goes. Where all that stays is what it should be, and this one is of a template that nobody asks for any
-    more, it is not that fewer are wanted: the others do its work. Nobody does that of an identity, or of a batch."""
+    """Return why a slot ends.
+
+    A slot of a template that is no longer requested is superseded, not scaled down, if all others are as they should
+    be. Others do its work then; that is never so for identities or batch work.
+    """
     if assignment.stage is AssignmentStage.ENDED:
         return "deadline-missed" if is_abandoned(assignment, now) else "deleted"
     templates = [share.template for share in assignment.shares if share.count]

@@ -1,20 +1,20 @@
-"""Which ordinals an assignment wants, under which template: a function of the assignment and of its slots.
+"""Which ordinals an assignment has, under which template: a function of the assignment and of its slots.
 
-    slots, what costs most to lose first
-      1. each stays with the template that it is, or is to be, of, up to that template's count; one whose template
-         nobody asks for any more takes up one that lacks slots: it keeps its ordinal and is retargeted
-      2. while slots that stay run something else, a few more stay or are opened beside them: the surge, as many as
-         the disruption share, and one at least
-      3. what is too much of one template takes up another that lacks slots
-      4. what still lacks gets new ordinals, the smallest that are free; whoever was not chosen goes
+    slots, most expensive to lose first
+      1. each stays with its present or next template, up to that template's count; one whose template is not
+         requested takes a template that lacks slots: it keeps its ordinal and is retargeted
+      2. while slots that stay run another template, a surge of additional slots stays or is opened: as many as the
+         disruption share, and at least one
+      3. surplus slots of one template take another that lacks slots
+      4. templates that still lack slots get new ordinals, the smallest free ones; slots not chosen go
 
-Of batch work, ordinals that are done or have failed for good count as there, and are not opened again.
+Finished ordinals of batch work count as present and are not opened again.
 
-Slots are not looked at: those of one kind (phase, template, what it becomes) are alike, and are a set of ordinals, as
-bits. What is chosen is chosen of whole kinds, the lowest ordinals first: there are as many steps as kinds.
+Slots of one group (phase, template, next template) are equal: a set of ordinals, as bits. Whole groups are chosen, the
+lowest ordinals first, so the number of steps is that of groups.
 
-So scaling touches only what comes or goes: whatever stays keeps its ordinal, its template and its process. To keep the
-lowest ordinals instead, whatever they do, would stop one that serves for one that waits.
+Scaling changes only slots that are added or removed; the others keep ordinal, template and process. Always keeping the
+lowest ordinals would stop a serving slot for a waiting one.
 
 Size: one choice, whose steps are read one after the other.
 """
@@ -38,11 +38,11 @@ from holdfast.core.region.queries.assignments import has_lapsed
 from holdfast.core.region.state.slot_kinds import ordinals_in
 from holdfast.core.region.state.tables import RegionState
 
-#: Ordinals of recovery are apart from those of serving, which another assignment of the same workload may hold here.
+#: Ordinals of recovery are separate from those of serving, which another assignment of the workload may hold here.
 RECOVERY_ORDINALS = 1_000_000
 
-#: What is given up first, in this order: what waits or stands still, then what starts, then what serves. Work that is
-#: done is not given up at all.
+#: Order of giving slots up: waiting or inactive ones first, then starting, then serving. Finished ones are never given
+#: up.
 _CHEAPEST_FIRST = (
     Phase.PENDING, Phase.TERMINATING, Phase.RESERVED, Phase.BOUND, Phase.FAILED, Phase.UNKNOWN,
     Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.SUCCEEDED,
@@ -51,7 +51,7 @@ _COST = {phase: cost for cost, phase in enumerate(_CHEAPEST_FIRST)}
 
 
 class StayingSlots(NamedTuple):
-    """Slots of one kind that stay, and the template that they are to be of."""
+    """Slots of one group that stay, and their template."""
 
     kind: SlotGroup
     template: str
@@ -59,7 +59,7 @@ class StayingSlots(NamedTuple):
 
 
 class ReplicaPlan(Struct, frozen=True):
-    """What is wanted: the slots that stay, those that go, and by template the ordinals to open besides."""
+    """The plan of an assignment: slots that stay, slots that go, and by template the ordinals to open."""
 
     staying: tuple[StayingSlots, ...] = ()
     surplus: tuple[tuple[SlotGroup, Bitset], ...] = ()
@@ -67,18 +67,18 @@ class ReplicaPlan(Struct, frozen=True):
 
     @property
     def old(self) -> tuple[StayingSlots, ...]:
-        """Of those that stay, those that run another template yet."""
+        """Staying slots that still run another template."""
         return tuple(one for one in self.staying if one.kind.runs_another(one.template))
 
     def templates(self) -> dict[int, str]:
-        """By ordinal that is wanted: its template."""
+        """Return the template of each planned ordinal."""
         named = [(one.template, one.ordinals) for one in self.staying]
         found = {n: template for template, ordinals in (*named, *self.new.items()) for n in each(ordinals)}
         return dict(sorted(found.items()))
 
 
 def replica_plan(state: RegionState, assignment: Assignment, now: Instant) -> ReplicaPlan:
-    """What this assignment wants now. Nothing, if it does not run here or its right has lapsed."""
+    """Return the plan of an assignment; it is empty if the assignment does not run here or its right has lapsed."""
     kinds = slot_groups(state, assignment)
     if assignment.stage is not ACTIVE or has_lapsed(state, assignment, now):
         return ReplicaPlan(surplus=tuple(kinds.items()))
@@ -95,40 +95,43 @@ def replica_plan(state: RegionState, assignment: Assignment, now: Instant) -> Re
 
 
 def replicas_asked(assignment: Assignment) -> int:
-    """How many replicas the assignment asks for, of all templates together."""
+    """Return how many replicas the assignment requests, of all templates together."""
     return sum(share.count for share in assignment.shares)
 
 
 class _Choice:
-    """Slots being chosen, one step after the other: of one kind each, in the order of what they cost to lose."""
+    """The choice of slots, step by step: from one group at a time, in the order of what they cost to lose."""
 
     def __init__(
         self, assignment: Assignment, kinds: dict[SlotGroup, Bitset], finished: Sequence[FinishedOrdinals]
     ) -> None:
         self.chosen: dict[tuple[SlotGroup, str], Bitset] = {}
-        #: By template: how many slots it lacks, and how many that stay run something else and have no surge yet.
+        #: By template: how many slots it lacks, and how many staying ones run another template and have no surge yet.
         over = {row.template: count_numbers(row.done) + count_numbers(row.failed) for row in finished}
         shares = [share for share in assignment.shares if share.count]
         self._lacks = {share.template: max(0, share.count - over.get(share.template, 0)) for share in shares}
         self._old = dict.fromkeys(self._lacks, 0)
-        # Also where nothing may be disrupted: what is opened beside the others disrupts none of them.
+        # At least one, even if nothing may be disrupted: an additional slot disrupts none.
         self._surge = 0 if assignment.exclusive else max(1, assignment.disruption)
         mine = {kind: ordinals for kind, ordinals in kinds.items() if kind.may_stay}
         if assignment.exclusive:
             listed = bitset_of(assignment.ordinals)
             mine = {kind: shared(ordinals, listed) for kind, ordinals in mine.items()}
-        #: What is not chosen, by kind; those that are worth most come first.
+        #: Slots not chosen, by group, the most expensive to lose first.
         order = sorted(mine, key=lambda kind: (self._worth(kind), kind))
         self._rest = {kind: mine[kind] for kind in order if mine[kind]}
-        #: By template: how many that are to be of it are not looked at yet.
+        #: By template: its own slots that are not examined yet.
         self._own = dict.fromkeys(self._lacks, 0)
         for kind, ordinals in self._rest.items():
             if kind.future in self._own:
                 self._own[kind.future] += count(ordinals)
 
     def _worth(self, kind: SlotGroup) -> tuple[int, int]:
-        """What costs most to lose first; among equals what is as it should be, then what knows what it is to become,
-        then what runs already what it could become again. After that the lowest ordinals."""
+        """Return the sort key of a group: most expensive to lose first.
+
+        Among equals, correct slots come first, then those with a next template, then those of a requested one; then low
+        ordinals.
+        """
         if kind.future in self._lacks:
             changes = 1 if kind.runs_another(kind.future) else 0
         else:
@@ -136,12 +139,12 @@ class _Choice:
         return -_COST[kind.phase], changes
 
     def _alike(self) -> Iterator[list[SlotGroup]]:
-        """What is left, in lists of kinds that are worth the same."""
+        """Yield what is left, in lists of groups with the same key."""
         for _, kinds in groupby([*self._rest], key=self._worth):
             yield [*kinds]
 
     def keep(self) -> None:
-        """Each stays with its template, up to its count; one whose template nobody asks for takes up another."""
+        """Keep each slot with its template, up to the count; one whose template is not requested takes another."""
         for kinds in self._alike():
             own = {kind.future: [one for one in kinds if one.future == kind.future] for kind in kinds}
             for template, its in own.items():
@@ -151,7 +154,7 @@ class _Choice:
             self._take_up([kind for kind in kinds if kind.future not in self._lacks])
 
     def keep_surge(self) -> None:
-        """An old one that is too much stays for the rollout to stop, which counts what serves."""
+        """Keep surplus old slots as the surge: the rollout stops them, which counts the serving ones."""
         for kind in [*self._rest]:
             template = kind.future
             if template in self._old and self._surge > 0 and kind in self._rest:
@@ -162,12 +165,12 @@ class _Choice:
                 self._surge -= kept
 
     def even_out(self) -> None:
-        """What is too much of one template takes up another that lacks slots."""
+        """Give surplus slots another template that lacks slots."""
         for kinds in self._alike():
             self._take_up(kinds)
 
     def lacking(self) -> list[tuple[str, int]]:
-        """How many are to be opened of each template: for what still lacks, and beside what is old."""
+        """Return how many slots to open of each template: those it lacks, and its surge."""
         wanted = [(template, lacking) for template, lacking in self._lacks.items() if lacking]
         for template, old in self._old.items():
             beside = max(0, min(old, self._surge))
@@ -176,7 +179,7 @@ class _Choice:
         return wanted
 
     def _take_up(self, kinds: Sequence[SlotGroup]) -> None:
-        """Slots that are worth the same become what they run, else what would lack most."""
+        """Give slots of equal key the template that they run, else the one that would lack most."""
         for template in dict.fromkeys(kind.template for kind in kinds):
             if self._lacks.get(template):
                 self._choose([kind for kind in kinds if kind.template == template], template, self._lacks[template])
@@ -185,14 +188,14 @@ class _Choice:
             self._choose(kinds, template, most)
 
     def _choose(self, kinds: Sequence[SlotGroup], template: str, most: int) -> None:
-        """So many of these kinds are to be of the template, which lacks them."""
+        """Choose up to `most` slots of these groups for a template that lacks them."""
         old = [kind for kind in kinds if kind.runs_another(template)]
         before = sum(count(self._rest.get(kind, {})) for kind in old)
         self._lacks[template] -= self._stay(kinds, template, most)
         self._old[template] += before - sum(count(self._rest.get(kind, {})) for kind in old)
 
     def _stay(self, kinds: Sequence[SlotGroup], template: str, most: int) -> int:
-        """The lowest ordinals of these kinds stay, so many at most; how many do."""
+        """Keep the lowest ordinals of these groups, at most `most`; return how many."""
         found = lowest(union(self._rest.get(kind, {}) for kind in kinds), most)
         for kind in kinds if found else ():
             mine = shared(self._rest.get(kind, {}), found)
@@ -207,8 +210,10 @@ class _Choice:
 
 
 def levelled(lacks: Mapping[str, int], own: Mapping[str, int], slots: int) -> dict[str, int]:
-    """How many of so many slots each template gets, where each goes to the one that would lack most: it lacks so many,
-    and so many that are not looked at yet are its own. Among equals the first."""
+    """Distribute slots to templates, each to the one that would lack most after its own unexamined slots.
+
+    The first one wins ties.
+    """
     given = dict.fromkeys((template for template, lacking in lacks.items() if lacking), 0)
     while slots and given:
         open_ = [template for template in given if lacks[template] > given[template]]
@@ -226,7 +231,7 @@ def levelled(lacks: Mapping[str, int], own: Mapping[str, int], slots: int) -> di
 
 
 def _opened(lacking: Sequence[tuple[str, int]], free: Iterable[Bitset]) -> dict[str, Bitset]:
-    """The ordinals to open, by template."""
+    """Return the ordinals to open, by template."""
     wanted, new = [*lacking], dict[str, Bitset]()
     for ordinals in free:
         for place, (template, lacks) in enumerate(wanted):
@@ -241,10 +246,10 @@ def _opened(lacking: Sequence[tuple[str, int]], free: Iterable[Bitset]) -> dict[
 def _free_ordinals(
     state: RegionState, assignment: Assignment, kinds: dict[SlotGroup, Bitset], most: int
 ) -> Iterator[Bitset]:
-    """Ordinals to open, so many at most, in the order in which they are taken.
+    """Yield ordinals to open, at most `most`, in order.
 
-    Of an exclusive one those it has the right to, and at last those that are ending here: no other will do. Else the
-    smallest without a slot, also of another assignment, that are not over for good.
+    An exclusive workload uses those that it has the right to, at last those ending here. Others use the smallest ones
+    that no assignment has a slot of and that are not finished.
     """
     if not most:
         return

@@ -1,8 +1,8 @@
-"""Rights: what runs by a leased right ends with it (RULES 6).
+"""Rights: runs of a leased right end with it (RULES 6).
 
-The platform gives a leased right to another region once the lease, the fence and a margin are over. Nobody can tell a
-region that is cut off to stop, so it does so by itself, by its own time; after a change of leader, soon, unless it is
-told again (see `core.region.assigned`).
+The platform gives a leased right to another region after the lease, the fence and a margin. It cannot reach a region
+without connection, so the region stops the runs by its own time. After a change of leader it does so soon, unless it
+receives a new lease (see `core.region.queries.assignments`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 class RightsReconciler(PerAssignment):
-    """Looks at one assignment at a time, by uid."""
+    """The rights controller, keyed by assignment uid."""
 
     name = "rights"
 

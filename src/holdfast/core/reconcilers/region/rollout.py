@@ -1,13 +1,12 @@
-"""Rollout: what runs an old template is stopped, and its ordinal comes back under the new one. With care.
+"""Rollout: slots that run an old template are stopped carefully, and their ordinals return under the new one.
 
     does not serve, and will not soon ──▶ at once: it costs nothing
-    serves ──▶ as many as serve beyond the wanted number, once the surge does
-           ──▶ where no surge can help (identities, or no room for it): as many as the disruption share leaves,
-               of those whose end makes room (`rollout_candidates`); without a share, or where no end of theirs does, it
-               waits, and the workload's condition `Updated` says what for
+    serves ──▶ as many as serve beyond the requested number, once the surge serves
+           ──▶ without a surge (identities, or no capacity): as many as the disruption share allows, of those whose
+               end frees capacity (`rollout_candidates`); otherwise it waits, and the condition `Updated` says why
 
-What the replica controller wants is computed here too, so that nothing is stopped for a template that is over already,
-and what goes anyway is not counted among what serves. The ledger's gate judges every stop once more.
+It computes the plan of the replica controller: nothing is stopped for an outdated template, and slots that end anyway
+do not count as serving. The ledger checks every stop again.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from holdfast.core.reconcilers.region.rollout_candidates import rollout_candidat
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.state.tables import RegionState
 
-#: For so long what runs or is ready is left to come to serve. When agents come back after an outage, all they have kept
-#: runs before it serves again: to stop it then would make the outage whole.
+#: Time for running or ready slots to begin to serve. After an outage all slots are in these phases; stopping them then
+#: would make the outage complete.
 SETTLES_MS = 30_000
 _SETTLING = (Phase.RUNNING, Phase.READY)
-#: What is unknown is not stopped here: its agent comes back with it, or its node is fenced and the ordinal is free.
+#: Unknown slots are not stopped: the agent may return with them, or the node is fenced, which frees the ordinal.
 _NEVER_SERVED = (Phase.BOUND, Phase.STARTING, Phase.FAILED)
 
 
 class RolloutReconciler(PerAssignment):
-    """Looks at one assignment at a time, by uid."""
+    """The rollout controller, keyed by assignment uid."""
 
     name = "rollout"
 
@@ -62,7 +61,7 @@ def _slots(state: RegionState, assignment: Assignment, some: StayingSlots) -> li
 
 
 def _to_stop(state: RegionState, assignment: Assignment, found: ReplicaPlan, old: Ranges, now: Instant) -> Ranges:
-    """Which of those that serve go now: what serves beyond the wanted number, then by the share who makes room."""
+    """Return the serving slots to stop now: those beyond the requested number, then candidates within the share."""
     serving = sum(count(one.ordinals) for one in found.staying if one.kind.phase is Phase.SERVING)
     beyond = serving - replicas_asked(assignment)
     if assignment.exclusive:

@@ -1,13 +1,12 @@
-"""Which replicas of an old template make way: those whose end lets one of the new template be placed.
+"""Which old replicas make way for new ones: those whose end lets a slot of the new template be placed.
 
-A rollout spends its share where there is no room for a surge. What a scheduler says of the surge that waits tells
-whether the end of an old replica can cure it:
+Without capacity for a surge, a rollout uses its disruption share. The pending reason of the surge decides:
 
-    capacity, device, port, spread, apart    where it stands: if a new one may come there, and fits once it is gone
-    over-grant, grant-ended, protected       if what it is charged, or takes, is enough for a new one
-    anything else                            no: paused, no node is for it, it never fits, ...
+    capacity, device, port, spread, apart    by its node: if a new replica is allowed there and then fits
+    over-grant, grant-ended, protected       if its charge, or its resources, suffice for a new replica
+    anything else                            no: paused, no node allowed, it never fits, ...
 
-To stop one all the same would cost a replica that serves, and nothing would come in its place.
+Any other stop would cost a serving replica without placing a new one.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ from holdfast.core.region.state.tables import RegionState
 
 _OF_NODES = frozenset((Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART))
 _OF_PAYERS = frozenset((Code.OVER_GRANT, Code.GRANT_ENDED, Code.PROTECTED))
-#: Of very many so many are looked at, evenly over all of them.
+#: Slots that are examined at most, evenly chosen among all.
 LOOKED_MAX = 256
 
 
 def rollout_candidates(state: RegionState, assignment: Assignment, old: Ranges, most: int, now: Instant) -> Ranges:
-    """Of these ordinals, all of which serve, up to so many whose end lets a slot that waits be placed."""
+    """Return up to `most` of these ordinals, all of which serve, whose end lets a waiting slot be placed."""
     wanted = [share.template for share in assignment.shares if share.count]
     waiting = [one for one in state.requests.get(assignment.uid) or () if one.reasons and one.template in wanted]
     if not waiting or not old:
@@ -64,7 +63,7 @@ def rollout_candidates(state: RegionState, assignment: Assignment, old: Ranges, 
 
 
 def _pays(state: RegionState, slot: Slot, template: Template, most: int, now: Instant) -> bool:
-    """Whether what a slot is charged pays for one of the template: it keeps that, or returns enough with others."""
+    """Check whether a slot's charge covers one of the template, by itself or together with others."""
     mine = state.templates[slot.template].need
     if not first_exceeded(template.need, mine):
         return True
@@ -84,7 +83,7 @@ class _Making:
         self._is_for: dict[Revision, bool] = {}
 
     def room(self, slots: Sequence[Slot], most: int) -> list[int]:
-        """The ordinals, up to so many, without which their nodes have room; as many of one node as that takes."""
+        """Return up to `most` ordinals without which their nodes have enough free capacity; a node may need several."""
         found: list[int] = []
         rooms: dict[Revision, NodeUsage] = {}
         gathered: dict[Revision, list[Slot]] = {}
@@ -116,7 +115,7 @@ class _Making:
         return known
 
     def _is_shut(self, node: Node, gone: list[Slot]) -> bool:
-        """Whether rules over domains keep it out of a node that these have left."""
+        """Check whether domain rules exclude a node that these slots have left."""
         left: dict[tuple[str, str, str], int] = {}
         for slot in gone:
             for scope, key in domain_scopes(self._state.templates[slot.template], slot.workload, self._standing.tenant):

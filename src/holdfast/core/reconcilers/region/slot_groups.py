@@ -1,7 +1,7 @@
-"""Kinds of slots: those of one assignment that are in one phase, of one template, and to become the same, are alike.
+"""Slot groups: the slots of one assignment with equal phase, template and next template.
 
-What is wanted of slots follows from their kind, so controllers look at kinds, of which there are few, and at the
-ordinals of each, which are kept as bits (`core.region.kinds`). No slot is looked at.
+Decisions about slots depend only on their group. Controllers read the few groups and their ordinals, stored as bits
+(`core.region.state.slot_kinds`), and no slots.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RUNS_NOTHING = (PENDING, Phase.TERMINATING, Phase.SUCCEEDED)
 
 
 class SlotGroup(NamedTuple):
-    """What slots have in common as far as what is wanted of them goes."""
+    """Phase, template and next template of equal slots."""
 
     phase: Phase
     template: str
@@ -27,21 +27,23 @@ class SlotGroup(NamedTuple):
 
     @property
     def future(self) -> str:
-        """The template that they are, or are to be, of."""
+        """The template that the slots have, or are to have."""
         return self.template if self.phase is Phase.SUCCEEDED else self.next_template or self.template
 
     @property
     def may_stay(self) -> bool:
-        """All but those that end for good. One that was given up and still runs can be taken back at no cost."""
+        """Whether slots may stay: all but those that end for good. A slot that was given up and still runs is kept at
+        no cost.
+        """
         return bool(self.next_template) or self.phase in STOPPABLE or self.phase is Phase.SUCCEEDED
 
     def runs_another(self, template: str) -> bool:
-        """Whether they run something else than this template."""
+        """Check whether the slots run another template."""
         return self.template != template and self.phase not in _RUNS_NOTHING
 
 
 def slot_groups(state: RegionState, assignment: Assignment) -> dict[SlotGroup, Bitset]:
-    """The slots of an assignment by kind, whoever pays for them. No slot is looked at."""
+    """Return the ordinals of an assignment's slots by group, whichever account pays for them."""
     found: dict[SlotGroup, Bitset] = {}
     for (phase, template, following, _), ordinals in kinds_in(state, assignment.uid).items():
         kind = SlotGroup(Phase(phase), template, following)

@@ -15,10 +15,11 @@ from holdfast.core.region.state.tables import RegionState
 
 
 def breach_events(state: RegionState, found: Overshoots, at: Instant) -> list[BreachOpened]:
-    """A breach for each overshoot that is new or larger than the one that is open. What grows keeps its deadline; what
-    was cured, and is not closed yet, is broken anew."""
+    """Return a breach for each overshoot that is new or has grown. A grown breach keeps its deadline. An overshoot that
+    was cured, with its breach not closed yet, opens a new one.
+    """
     events = []
-    now: dict[str, Overshoots] = {}  # each object is looked at once, however much of it is broken
+    now: dict[str, Overshoots] = {}  # Each object is checked once, however many breaches it has.
     for (invariant, key), overshoot in sorted(found.items()):
         known = state.breaches.get((invariant, key))
         if known is not None and breach_object(key) not in now:
@@ -32,10 +33,10 @@ def breach_events(state: RegionState, found: Overshoots, at: Instant) -> list[Br
 
 
 def close_breach(state: RegionState, command: CloseBreach, ctx: CommandContext) -> Accepted | Refused:
-    """Only when what it was opened for is whole again."""
+    """Close a breach only once its overshoot is gone."""
     if (command.invariant, command.key) not in state.breaches:
         return not_found("breach", f"{command.invariant} of {command.key}")
     left = overshoot_now(state, command.invariant, command.key)
     if left:
-        return Refused(Code.TOO_EARLY, f"{command.key} is still over by {left}", {"overshoot": left})
+        return Refused(Code.TOO_EARLY, f"{command.key} still has an overshoot of {left}", {"overshoot": left})
     return Accepted((RegionBreachClosed(command.invariant, command.key),))

@@ -1,6 +1,6 @@
-"""Sessions in a region: when an agent's life ends its node takes no new work, and its fences are counted from there.
+"""Sessions in a region: the end of an agent's session also changes its node and starts its fence.
 
-What that means for the node is an event of its own, so that whoever watches the node is told.
+The change of the node is an event of its own, with the node's watch key.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from holdfast.core.region.state.tables import RegionState
 
 
 def open_session(state: RegionState, command: sessions.OpenSession, ctx: CommandContext) -> Accepted | Refused:
-    """One life at a time: the older session of the same name ends in the same commit."""
+    """Open a session. An older session of the same principal ends in the same commit."""
     return _with_node(state, sessions.open_session(state, command, ctx), ctx)
 
 
 def end_session(state: RegionState, command: sessions.EndSession, ctx: CommandContext) -> Accepted | Refused:
-    """Node health and the ledger may end any session, a machine only its own."""
+    """End a session. Node health and the ledger may end any session, a machine only its own."""
     return _with_node(state, sessions.end_session(state, command, ctx), ctx)
 
 
 def _with_node(state: RegionState, answer: Accepted | Refused, ctx: CommandContext) -> Accepted | Refused:
-    """The answer, and the node of the agent whose session ends in it as that leaves it."""
+    """Add to the answer the agent's node as the end of its session leaves it."""
     if isinstance(answer, Refused):
         return answer
     ended = next((event for event in answer.events if isinstance(event, sessions.SessionEnded)), None)
@@ -40,7 +40,7 @@ def _with_node(state: RegionState, answer: Accepted | Refused, ctx: CommandConte
     node = state.nodes.get(state.node_names.get(ended.principal.removeprefix("agent/")) or 0)
     if node is None:
         return answer
-    # An agent that never registered its node in this session may still have kept what ran there: count from here.
+    # An agent that did not register its node in this session may still have runs there: count from here.
     session = 0 if node.session == ended.session else node.session
     fence = _fence_of(state, ended.session, node, ctx)
     after = replace(node, session=session, session_ended=ctx.at, fence=fence, revision=ctx.revision)
@@ -48,21 +48,25 @@ def _with_node(state: RegionState, answer: Accepted | Refused, ctx: CommandConte
 
 
 def _fence_of(state: RegionState, session: Revision, node: Node, ctx: CommandContext) -> Duration:
-    """The fence time that counts from the end of this session: of an earlier one whose fence is not past, if longer.
+    """Return the fence time from the end of this session, or an earlier session's unexpired fence time, if longer.
 
-    A session that began in a log of level 1 does not know its own: it has been told those that are in force.
+    A session opened in a log of level 1 does not store its fence time: it uses the current setting.
     """
     earlier = 0 if is_past(state, node, ctx.at) else node.fence
     return max(earlier, state.sessions[session].fence or state.info.settings.fence_time)
 
 
 def configure(state: RegionState, command: log.Configure, ctx: CommandContext) -> Accepted | Refused:
-    """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted; a lower
-    fence time while one runs of which it is not kept how long it is; longer times than the platform waits for where it
-    may have to; a lease with which an agent could not keep it."""
+    """Refuse settings that contradict the region's promises, beyond the built-in checks.
+
+    - a grace below the platform's, by which exclusive work is admitted
+    - a shorter fence time, while a fence of unknown length runs
+    - longer times than those for which the platform waits, if it may have to
+    - a session lease that some agent cannot keep
+    """
     grace, least = command.settings.grace, state.region.grace
     if grace < least:
-        message = f"a grace of {grace} ms is below the platform's, by which work is admitted here: lower that first"
+        message = f"a grace of {grace} ms is below the platform's, which admits work here: lower that first"
         return Refused(Code.CONTRADICTORY, message, {"grace": grace, "least": least})
     if command.settings.fence_time < state.info.settings.fence_time:
         refused = _refuse_shorter(state, ctx)
@@ -76,8 +80,11 @@ def configure(state: RegionState, command: log.Configure, ctx: CommandContext) -
 
 
 def _refuse_unreported(state: RegionState, settings: Settings) -> Refused | None:
-    """The platform gives a leased right away by the times with which this region has joined. Agents go by longer ones
-    at once, and a region that is cut off then cannot tell it: it raises them while nothing here runs by a lease."""
+    """Refuse longer times while identities are leased to this region.
+
+    The platform reassigns a leased right after the times with which the region joined. Agents use longer times at once,
+    but a region that is cut off cannot report them. So they may grow only while no leased identity is here.
+    """
     now, then = outlasting(state.info.settings), outlasting(settings)
     if then <= now:
         return None
@@ -87,7 +94,7 @@ def _refuse_unreported(state: RegionState, settings: Settings) -> Refused | None
         return None
     first = state.assignments[min(leased)]
     message = (
-        f"identities of {first.tenant}/{first.workload_name} are leased to this region, and the platform waits for "
+        f"identities of {first.tenant}/{first.workload_name} are leased to this region, and the platform waits "
         f"{now} ms after their end; two session leases and the fence time would be {then} ms: move them elsewhere first"
     )
     facts = {"assignments": len(leased), "outlasting": then, "most": now}
@@ -95,7 +102,7 @@ def _refuse_unreported(state: RegionState, settings: Settings) -> Refused | None
 
 
 def _refuse_overrun(state: RegionState, settings: Settings) -> Refused | None:
-    """With a longer lease an agent that goes by an earlier grace would end what it has after the fence."""
+    """Refuse a longer lease while an agent with an earlier grace would end exclusive work after its fence."""
     lease = with_drift(settings.session_lease, settings)
     if lease <= with_drift(state.info.settings.session_lease, state.info.settings):
         return None
@@ -106,21 +113,21 @@ def _refuse_overrun(state: RegionState, settings: Settings) -> Refused | None:
         slots = (state.slots[key] for key in slot_keys(state.node_usage.get(node.uid) or EMPTY_USAGE))
         if any(state.assignments[slot.assignment].exclusive for slot in slots):
             message = (
-                f"{node.name} has exclusive work, and its agent ends that {node.overrun} ms after its lease: raise the "
-                "fence time with the lease, or lower the grace first, until agents keep it"
+                f"{node.name} has exclusive work, which its agent ends {node.overrun} ms after its lease: raise the "
+                "fence time with the lease, or lower the grace first and wait until agents use it"
             )
             return Refused(Code.CONTRADICTORY, message, {"node": node.name, "overrun": node.overrun})
     return None
 
 
 def _refuse_shorter(state: RegionState, ctx: CommandContext) -> Refused | None:
-    """Fences that began at level 1 are as long as the settings say: a lower number would end them before their time."""
+    """Refuse a shorter fence time while fences from level 1 run: their length is that of the setting."""
     if state.info.level < 2:
-        message = "below level 2 it is not kept by which fence time agents act: raise the level of this log first"
+        message = "below level 2 this log does not store the agents' fence times: raise its level first"
         return Refused(Code.LEVEL, message, {"level": state.info.level})
     running = [fenced_at(state, node) for node in state.nodes.values() if node.session_ended and not node.fence]
     until = max(running, default=0)
     if ctx.at < until:
-        message = f"a fence runs until {until} by the present time, from before the level of this log was raised"
+        message = f"a fence from before the level was raised runs until {until}: try again then"
         return Refused(Code.TOO_EARLY, message, {"until": until})
     return None

@@ -1,8 +1,8 @@
-"""Plain proposals in a row: what sixty-four schedulers with one placement each cost together.
+"""Consecutive plain proposals, decided together: the load of 64 schedulers with one placement each.
 
-Proposals that come one after another share a trial, those for one assignment and template their terms, and their
-placements are counted together when the row is settled. Answers and state are exactly those of judging one by one (a
-property test holds this): anything that is not plainly accepted ends the row and is judged alone.
+They share a scratch, those for one assignment and template share its terms, and their placements are counted together
+at the flush. Answers and state are exactly those of separate decisions; a property test checks this. A proposal that is
+not plainly accepted ends the series and is decided alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 class _Shared:
-    """Terms that proposals of a row share, and what was placed under them since they were last closed."""
+    """Terms shared by proposals of a series, and the placements under them since the group was last closed."""
 
     __slots__ = ("counts", "terms")
 
@@ -34,7 +34,7 @@ class _Shared:
 
 
 class ProposalCoalescer:
-    """One trial for proposals that follow one another."""
+    """One scratch for consecutive proposals."""
 
     def __init__(self, state: RegionState, at: Instant) -> None:
         self.at = at
@@ -45,7 +45,7 @@ class ProposalCoalescer:
         self._held: list[tuple[SlotsPlaced, Stamp]] = []
 
     def try_accept(self, command: Propose, ctx: CommandContext) -> Accepted | None:
-        """Accepted when every placement is plain and fits beside those before it."""
+        """Accept the proposal if every placement is plain and fits after those before it; otherwise return None."""
         if len(command.groups) != 1 or not command.bind or refuse_proposal(self._state, command, ctx) is not None:
             return None
         if self._trial is None:
@@ -67,7 +67,7 @@ class ProposalCoalescer:
         return Accepted((placed_event(terms, group, paying, group.placements, command, ctx),))
 
     def _shared(self, trial: ProposalScratch, group: PlacementGroup, ctx: CommandContext) -> _Shared | None:
-        """The terms of this assignment, template and policy; when others were in use, those are closed first."""
+        """Return the terms of this assignment, template and policy. Other terms in use are closed first."""
         key = (group.assignment, group.template, ctx.envelope.policy)
         known, current = self._known.get(key), self._current
         if known is not None and known is current:
@@ -86,12 +86,12 @@ class ProposalCoalescer:
         return known
 
     def stage(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
-        """Hold the one event of an accepted proposal."""
+        """Store the one event of an accepted proposal until the flush."""
         (event,) = events
         self._held.append((event, Stamp(first, self.at, actor)))
 
     def flush(self) -> None:
-        """Apply what is held, and count it once for each assignment, template and account."""
+        """Apply the staged events, and count once for each assignment, template and account."""
         alike: dict[tuple[Revision, str, str], _Count] = {}
         for event, stamp in self._held:
             key = (event.assignment, event.template, event.account)
@@ -107,7 +107,7 @@ class ProposalCoalescer:
 
 
 class _Count:
-    """Placements of one kind, and the last event of that kind."""
+    """Placements of one assignment, template and account, and their last event."""
 
     __slots__ = ("event", "placed", "stamp")
 

@@ -1,12 +1,12 @@
-"""A full list comes in parts, each a record of its own; what it does not name is gone with its last part (ADR 0021).
+"""A full list arrives in parts, one record each; the last part deletes unlisted objects (ADR 0021).
 
-    part 0 ──▶ 1 ──▶ ... ──▶ last ──▶ what no part named is gone ──▶ the cursor is at the list's position
-      ▲                                  │ more than one record holds: the last part again ──▶ goes on
-      └── another list begins anew, whatever became of the one before
+    part 0 ──▶ 1 ──▶ ... ──▶ last ──▶ unlisted objects are deleted ──▶ the cursor is at the list's position
+      ▲                       │ too many for one record: the last part is sent again ──▶ continues
+      └── another list starts over, whatever the state of the one before
 
-A list is told apart by its log, term and position: one leader cuts one state in one way. While it is under way the
-names that came are kept, nothing leaves, the cursor stays, and steps are refused; so whatever breaks in the middle, the
-next list, or the same one again, ends it.
+Log, term and position identify a list: one leader cuts one state in one way. While it is in progress, the region stores
+the received names, deletes nothing, keeps its cursor and refuses steps. So after any failure the next list, or the same
+one again, ends it.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from holdfast.core.region.state.tables import FullListProgress, ObjectName, Regi
 
 
 def refuse_part(place: RegionInfo, command: c.Ship, facts: dict[str, Any]) -> Refused | None:
-    """Whether this part of a full list is not the next one."""
+    """Refuse a part of a full list unless it is the next one."""
     listing = place.listing
     past = command.log_id == place.platform_log and command.to <= place.cursor
     if listing is not None and _is_of(listing, command):
         if is_resumed_sweep(place, command):
             return None
         if command.part < listing.parts:
-            return Refused(Code.ALREADY, f"{listing.parts} parts of this list are here", facts)
+            return Refused(Code.ALREADY, f"{listing.parts} parts of this list are applied", facts)
         if command.part > listing.parts or listing.swept is not None:
-            return Refused(Code.GAP, f"{listing.parts} parts of this list are here: {command.part} is not next", facts)
+            return Refused(Code.GAP, f"{listing.parts} parts are applied: {command.part} is not next", facts)
         return None
     if past and (command.part or command.to < place.cursor):
         return Refused(Code.ALREADY, "the cursor is past this list", facts)
     if command.part:
-        return Refused(Code.DIVERGED, f"part {command.part} is of another list than was begun", facts)
+        return Refused(Code.DIVERGED, f"part {command.part} belongs to another list than the one in progress", facts)
     return None
 
 
 def is_resumed_sweep(place: RegionInfo, command: c.Ship) -> bool:
-    """Whether this is the last part once more, whose objects are here and which has not ended yet."""
+    """Return whether this is the last part again, applied already, with deletions left to do."""
     listing = place.listing
     if listing is None or listing.swept is None or not _is_of(listing, command):
         return False
@@ -59,7 +59,7 @@ def _is_of(listing: FullListProgress, command: c.Ship) -> bool:
 def apply_part(
     state: RegionState, command: c.Ship, names: tuple[ObjectName, ...]
 ) -> tuple[list[c.RemovedObject], list[Any]]:
-    """What is gone with this part of a list, and the events that say how far the list is now."""
+    """Return the objects that this part deletes, and the events for the list's progress."""
     part = e.ListTaken(command.log_id, command.term, command.to, command.part, names)
     if not command.last:
         return [], [part]
@@ -76,7 +76,7 @@ def apply_part(
 
 
 def _first(state: RegionState, gone: list[c.RemovedObject], beside: c.Ship | None) -> list[c.RemovedObject]:
-    """As much of it as one record holds: nothing, where the part that it comes with is large, and else one at least."""
+    """Return the objects that fit in this record. None if a large part takes the record, otherwise at least one."""
     left = REMOVED_BYTES - (len(encode(beside)) if beside is not None else 0)
     for count, one in enumerate(gone[:REMOVED_MAX]):
         left -= EACH_BYTES
@@ -88,12 +88,12 @@ def _first(state: RegionState, gone: list[c.RemovedObject], beside: c.Ship | Non
 
 
 def ended_assignment(assignment: Assignment) -> Assignment:
-    """An assignment that the platform has no more: whatever stands by it ends, and there is nobody to give back to."""
+    """Return an assignment as ended. The platform has deleted it, so no right is returned."""
     return replace(assignment, stage=AssignmentStage.ENDED, shares=(), ordinals=(), returning=())
 
 
 def _unlisted(state: RegionState, named: set[ObjectName], after: FullListProgress | None) -> list[c.RemovedObject]:
-    """What is not named and was not told to be gone yet, templates last: they go after those who use them."""
+    """Return unlisted objects that are not deleted yet. Templates are last: they follow the objects that use them."""
     swept = after.swept if after is not None and after.swept is not None else ("", "")
     found = []
     for kind in (*TABLE_OF_SHIPPED, "template"):

@@ -1,6 +1,6 @@
-"""Reservations standing alone: placeholders for recovery, dated holds, the room of a gang, offers. They always end.
+"""Reservations without a slot: placeholders for recovery, dated holds, capacity of a gang, offers. Each has an end.
 
-Hold ──▶ held ──▶ used by a placement · dropped by its owner · expired · displaced: given back by repair
+Hold ──▶ held ──▶ used by a placement · dropped by its owner · expired · displaced: released by repair
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from holdfast.core.region.state.tables import RegionState
 
 
 def hold(state: RegionState, command: Hold, ctx: CommandContext) -> Accepted | Refused:
-    """Keep room on a node, by the gates of a binding. What is held is paid for like what runs."""
+    """Hold capacity on a node, by the gates of a binding. A hold is charged like a slot."""
     latest = ctx.at + state.info.settings.grant_life
     if not ctx.at < command.ends <= latest:
-        return Refused(Code.EXPIRED, "a hold ends after now and within its longest life", {"latest": latest})
+        return Refused(Code.EXPIRED, "a hold must end after now and within its longest duration", {"latest": latest})
     node = state.nodes.get(command.node)
     if node is None:
         return not_found("node", command.node)
     if ctx.outside_node(node.name):
-        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not hold room on {node.name}", {"node": node.name})
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not hold capacity on {node.name}", {"node": node.name})
     shaped = _shape(state, command, ctx)
     if isinstance(shaped, Refused):
         return shaped
@@ -50,9 +50,9 @@ def hold(state: RegionState, command: Hold, ctx: CommandContext) -> Accepted | R
     affords = affordable_count(state, command.account, ctx.at, template.need)
     if affords < 1:
         code = Code.GRANT_ENDED if affords == GRANT_ENDED else Code.OVER_GRANT
-        return Refused(code, f"{command.account} cannot pay for it", {"account": command.account})
+        return Refused(code, f"{command.account} cannot be charged for it", {"account": command.account})
     if unprotected_count(state, f"quota/{tenant}", ZERO, template.need) < 1:
-        return Refused(Code.PROTECTED, "what is left is kept for protected tenants", {})
+        return Refused(Code.PROTECTED, "the remaining capacity is protected for other tenants", {})
     stored = Reservation(
         ctx.revision, command.purpose, ctx.actor, tenant, command.assignment, command.template, node.uid,
         template.need, command.devices, template.gpu_milli, command.account, command.ends, ctx.revision,
@@ -61,15 +61,15 @@ def hold(state: RegionState, command: Hold, ctx: CommandContext) -> Accepted | R
 
 
 def _shape(state: RegionState, command: Hold, ctx: CommandContext) -> tuple[Template, str] | Refused:
-    """What is held, as the template of what will stand there, and for which tenant."""
+    """Return the need of a hold as a template, and its tenant."""
     if command.purpose is not ReservationPurpose.PLACEHOLDER:
         wrong = amount_problem(command.need) or ("" if 0 < command.device_milli <= 1000 else "deviceMilli is 1 to 1000")
         if not wrong and command.need.gpu != len(command.devices) * command.device_milli:
-            wrong = "the gpu that is needed is the sum over its devices"
+            wrong = "the needed gpu must be the sum over the devices"
         if wrong or command.assignment or command.template or not command.tenant:
-            return Refused(Code.MALFORMED, wrong or "a hold is for a tenant; only placeholders name a standby", {})
+            return Refused(Code.MALFORMED, wrong or "a hold names a tenant; only placeholders name a standby", {})
         if ctx.outside_tenant(command.tenant) or command.account != f"quota/{command.tenant}":
-            message = f"{ctx.actor} may not hold room for {command.tenant} at the cost of {command.account}"
+            message = f"{ctx.actor} may not hold capacity for {command.tenant} charged to {command.account}"
             return Refused(Code.WRONG_SCOPE, message, {"tenant": command.tenant, "account": command.account})
         gpus, milli = len(command.devices), command.device_milli
         return Template(need=command.need, gpus=gpus, gpu_milli=milli), command.tenant
@@ -80,16 +80,16 @@ def _shape(state: RegionState, command: Hold, ctx: CommandContext) -> tuple[Temp
     if assignment.stage is AssignmentStage.ENDED or command.template not in {
         share.template for share in assignment.shares
     }:
-        return Refused(Code.NOT_ASSIGNED, f"assignment {assignment.uid} does not ask for it", {})
+        return Refused(Code.NOT_ASSIGNED, f"assignment {assignment.uid} has no share of it", {})
     if ctx.outside_tenant(assignment.tenant):
-        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not hold room for {assignment.tenant}", {})
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not hold capacity for {assignment.tenant}", {})
     if command.account not in assignment.accounts or len(command.devices) != template.gpus:
         return Refused(Code.MALFORMED, "a placeholder names its assignment's account and as many devices as needed", {})
     return template, assignment.tenant
 
 
 def _refuse_place(state: RegionState, command: Hold, tenant: str, ctx: CommandContext) -> Infeasible | None:
-    """What overrides and the law say before any node is asked."""
+    """Check overrides and residency, before the node."""
     overrides = active_overrides(state, ctx.at)
     misfit = refuse_paused(overrides, tenant) or refuse_zone(overrides, state.nodes[command.node])
     assignment = state.assignments.get(command.assignment)
@@ -99,11 +99,12 @@ def _refuse_place(state: RegionState, command: Hold, tenant: str, ctx: CommandCo
 def _misfit(
     state: RegionState, node: Node, template: Template, tenant: str, devices: tuple[int, ...]
 ) -> Infeasible | None:
-    """Reclaimable work may stand where room is held: only firm work and other holds are counted. Ports are not held:
-    so many have to be free."""
+    """Check the node for a hold. Only firm slots and holds count: reclaimable work may use held capacity. Ports are not
+    held, but enough of them must be free.
+    """
     usage = state.node_usage.get(node.uid) or EMPTY_USAGE
     if len(usage.holds) >= HOLDS_MAX:
-        return Infeasible(Code.CAPACITY, f"{HOLDS_MAX} holds are as many as a node keeps")
+        return Infeasible(Code.CAPACITY, f"the node has {HOLDS_MAX} holds, its largest number")
     kept = replace(usage, all=usage.firm, devices=tuple(DeviceUsage(d.firm, d.firm, d.held) for d in usage.devices))
     free = (port for port in ports_of(node) if port not in usage.ports)
     ports = tuple(islice(free, template.ports))
@@ -117,29 +118,29 @@ def _mine(state: RegionState, uid: int, ctx: CommandContext) -> Reservation | Re
     if ctx.kind == "person":
         node = state.nodes[known.node].name
         outside = ctx.outside_tenant(known.tenant) or ctx.outside_node(node)
-        return Refused(Code.WRONG_SCOPE, f"hold {uid} is of {known.tenant}, on {node}", {}) if outside else known
+        return Refused(Code.WRONG_SCOPE, f"hold {uid} belongs to {known.tenant}, on {node}", {}) if outside else known
     if ctx.actor == REPAIR and why_displaced(state, known, ctx.at):
         misfit = refuse_repair(active_overrides(state, ctx.at))
         return Refused(misfit.code, misfit.detail, {"hold": uid}) if misfit is not None else known
     if known.owner != ctx.actor:
-        return Refused(Code.NOT_OWNER, f"hold {uid} is of {known.owner}", {"owner": known.owner})
+        return Refused(Code.NOT_OWNER, f"hold {uid} belongs to {known.owner}", {"owner": known.owner})
     return known
 
 
 def extend_hold(state: RegionState, command: ExtendHold, ctx: CommandContext) -> Accepted | Refused:
-    """Its owner, or an operator, keeps it longer, while its account has not ended."""
+    """Extend a hold, for its owner or an operator, while its account's grant has not ended."""
     known = _mine(state, command.hold, ctx)
     if isinstance(known, Refused):
         return known
     if known.ends <= ctx.at or not known.ends < command.ends <= ctx.at + state.info.settings.grant_life:
-        return Refused(Code.EXPIRED, "it has ended, or the new end is not later, or too late", {"ends": known.ends})
+        return Refused(Code.EXPIRED, "it has ended, or the new end is too early or too late", {"ends": known.ends})
     if affordable_count(state, known.account, ctx.at, ZERO) == GRANT_ENDED:
         return Refused(Code.GRANT_ENDED, f"{known.account} has ended", {"account": known.account})
     return Accepted((HoldStored(replace(known, ends=command.ends, revision=ctx.revision)),))
 
 
 def drop_hold(state: RegionState, command: DropHold, ctx: CommandContext) -> Accepted | Refused:
-    """Its owner or an operator gives it back; repair, where it is held in vain."""
+    """Release a hold, for its owner or an operator; for repair, if the hold is displaced."""
     known = _mine(state, command.hold, ctx)
     if isinstance(known, Refused):
         return known
@@ -149,5 +150,5 @@ def drop_hold(state: RegionState, command: DropHold, ctx: CommandContext) -> Acc
 
 
 def hold_ended_event(held: Reservation, cause: str) -> HoldEnded:
-    """The end of a hold."""
+    """Return the event that ends a hold."""
     return HoldEnded(held.uid, held.node, held.assignment, cause)

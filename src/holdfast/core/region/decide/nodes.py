@@ -1,4 +1,4 @@
-"""What agents, operators and node health say of nodes. A shrinking node is a fact: what it breaks is opened."""
+"""Commands of agents, operators and node health about nodes. A shrinking node is a fact: it opens breaches."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from holdfast.core.region.state.tables import RegionState
 
 NO_PORTS = (0, 0)
 
-#: A tenant's name, or none.
+#: A tenant's name, or empty.
 _TENANT = re.compile(r"[-a-z0-9.]{0,128}")
-#: A host name, or an IP of either kind.
+#: A host name, or an IPv4 or IPv6 address.
 _ADDRESS = re.compile(rf"[A-Za-z0-9._:%-]{{0,{ADDRESS_MAX}}}")
 
 
 def register_node(state: RegionState, command: RegisterNode, ctx: CommandContext) -> Accepted | Refused:
-    """An agent registers its own node, in its session. Zone and pool stay while work stands there."""
+    """Register an agent's own node in its session. Zone and pool cannot change while the node has slots."""
     if ctx.actor != f"agent/{command.name}":
-        return Refused(Code.NOT_OWNER, f"{ctx.actor} registers its own node, not {command.name}", {})
+        return Refused(Code.NOT_OWNER, f"{ctx.actor} may register only its own node, not {command.name}", {})
     wrong = _node_problem(command)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"node": command.name})
@@ -52,18 +52,19 @@ def register_node(state: RegionState, command: RegisterNode, ctx: CommandContext
     )  # fmt: skip
     node = _with_machine(node, known, ctx)
     if replace(node, revision=known.revision) == known:
-        return Refused(Code.ALREADY, f"{node.name} is registered so", {"uid": node.uid})
+        return Refused(Code.ALREADY, f"{node.name} is registered with these values already", {"uid": node.uid})
     usage = state.node_usage.get(node.uid) or EMPTY_USAGE
     if (node.zone, node.pool) != (known.zone, known.pool) and usage.slots:
         return Refused(
-            Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(slot_keys(usage))}
+            Code.IN_USE, "zone and pool cannot change while the node has slots", {"slots": len(slot_keys(usage))}
         )
     return Accepted((NodeStored(node), *breach_events(state, node_overshoots(state, node), ctx.at)))
 
 
 def _with_machine(node: Node, known: Node, ctx: CommandContext) -> Node:
-    """The node with since when it is this machine, and what it was before. That is told until the agent is back on the
-    same one in another session; what was not told before is no change."""
+    """Return the node with its machine history. `machine_before` stays until the agent has another session on the same
+    machine. A first report of a machine is no change.
+    """
     if node.machine != known.machine:
         if known.machine == NO_MACHINE:
             return node
@@ -78,33 +79,34 @@ def _node_problem(command: RegisterNode) -> str:
     if not 0 < len(command.name) <= NAME_MAX or not command.zone or not command.pool:
         return f"a node has a name of at most {NAME_MAX} characters, a zone and a pool"
     if any(not 0 < device.milli <= 1000 for device in command.devices):
-        return "a device has 1 to 1000 milli"
+        return "a device has from 1 to 1000 milli"
     if command.capacity.gpu != sum(device.milli for device in command.devices):
-        return "the capacity's gpu is the sum of its devices"
+        return "the capacity's gpu must be the sum of its devices"
     first, last = command.ports
     if command.ports != NO_PORTS and not 1 <= first <= last <= PORT_MAX:
-        return f"ports are a range within 1 to {PORT_MAX}, or 0 to 0 for none"
+        return f"ports must be a range within 1 to {PORT_MAX}, or 0 to 0 for none"
     if last - first >= NODE_PORTS_MAX:
         return f"{last - first + 1} ports; a node hands out at most {NODE_PORTS_MAX}"
     if not _ADDRESS.fullmatch(command.address):
-        return "an address is a host name or an IP, without a port"
+        return "an address must be a host name or an IP address, without a port"
     names = (command.machine.id, command.machine.host, command.machine.boot)
     if any(len(name) > MACHINE_NAME_MAX or not name.isprintable() for name in names) or command.overrun < 0:
-        return f"a machine's names are one line of at most {MACHINE_NAME_MAX} characters, and no time is below 0"
+        return f"a machine's names must be one line of at most {MACHINE_NAME_MAX} characters, and overrun at least 0"
     if list(command.capabilities) != sorted(set(command.capabilities)):
-        return "what an agent enforces is told in order, each thing once"
+        return "capabilities must be sorted and distinct"
     if not _TENANT.fullmatch(command.tenant):
-        return "a node is one tenant's by that tenant's name"
+        return "a node's tenant must be a tenant name, or empty"
     if len(command.capacity.extended) > MARKS_MAX:
         return f"a node has at most {MARKS_MAX} extended resources, not {len(command.capacity.extended)}"
     return amount_problem(command.capacity)
 
 
 def report_node(state: RegionState, command: ReportNode, ctx: CommandContext) -> Accepted | Refused:
-    """An agent speaks of its own node, in the session in which it registered it: whenever something else lies ready
-    there, and of its load alone now and then."""
+    """Store an agent's report of its own node, in the session of its registration. A changed list of cached artifacts
+    is accepted at any time, load alone at most every `LOAD_EVERY_MS`.
+    """
     if ctx.actor != f"agent/{command.name}":
-        return Refused(Code.NOT_OWNER, f"{ctx.actor} reports of its own node, not of {command.name}", {})
+        return Refused(Code.NOT_OWNER, f"{ctx.actor} may report only its own node, not {command.name}", {})
     wrong = _report_problem(command)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"node": command.name})
@@ -116,44 +118,44 @@ def report_node(state: RegionState, command: ReportNode, ctx: CommandContext) ->
         return Refused(Code.NOT_OWNER, f"{node.name} is registered in session {node.session}: register it first", facts)
     known = state.node_reports.get(node.uid) or NO_REPORT
     if (command.cpu, command.memory, command.present) == (known.cpu, known.memory, known.present):
-        return Refused(Code.ALREADY, f"{node.name} fares so", {})
+        return Refused(Code.ALREADY, f"{node.name} has reported these values already", {})
     until = known.at + LOAD_EVERY_MS
     if command.present == known.present and ctx.at < until:
-        return Refused(Code.TOO_EARLY, f"the load of {node.name} was told at {known.at}", {"until": until})
+        return Refused(Code.TOO_EARLY, f"the load of {node.name} was reported at {known.at}", {"until": until})
     return Accepted((NodeReported(node.uid, command.cpu, command.memory, command.present),))
 
 
 def _report_problem(command: ReportNode) -> str:
     if not {command.cpu, command.memory} <= set(range(0, 101, LOAD_STEP)):
-        return f"load is from 0 to 100 percent, in steps of {LOAD_STEP}"
+        return f"load must be from 0 to 100 percent, in steps of {LOAD_STEP}"
     present = command.present
     if len(present) > PRESENT_MAX or any(not 0 < len(name) <= PRESENT_NAME_MAX for name in present):
-        return f"at most {PRESENT_MAX} things lie ready, with names of at most {PRESENT_NAME_MAX} characters"
+        return f"`present` has at most {PRESENT_MAX} names of at most {PRESENT_NAME_MAX} characters"
     if list(present) != sorted(set(present)):
-        return "what lies ready is told in order, each thing once"
+        return "`present` must be sorted and distinct"
     return ""
 
 
 def administer_node(state: RegionState, command: AdministerNode, ctx: CommandContext) -> Accepted | Refused:
-    """An operator's word: all of it, each time. A cordon and a drain say why."""
+    """Replace all operator attributes of a node. A cordon or a drain requires a note."""
     known = state.nodes.get(command.node)
     if known is None:
         return not_found("node", command.node)
     if ctx.outside_node(known.name) or ctx.outside_nodes():
         return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not operate {known.name}", {"node": known.name})
     if (command.cordoned or command.draining) and not command.note.strip():
-        return Refused(Code.MALFORMED, "a cordon or a drain says why: give a note", {})
+        return Refused(Code.MALFORMED, "a cordon or a drain requires a note that says why", {})
     node = replace(
         known, revision=ctx.revision, cordoned=command.cordoned, draining=command.draining, taints=command.taints,
         labels=command.labels, tenancy=command.tenancy, note=command.note,
     )  # fmt: skip
     if replace(node, revision=known.revision) == known:
-        return Refused(Code.ALREADY, f"{node.name} is administered so", {})
+        return Refused(Code.ALREADY, f"{node.name} has these values already", {})
     return Accepted((NodeStored(node), *breach_events(state, node_overshoots(state, node), ctx.at)))
 
 
 def judge_node(state: RegionState, command: JudgeNode, ctx: CommandContext) -> Accepted | Refused:
-    """A node is given up only once its session has ended, and is ready only in one."""
+    """Set a node's health: lost only without a session, ready only with one."""
     known = state.nodes.get(command.node)
     if known is None:
         return not_found("node", command.node)
@@ -162,12 +164,12 @@ def judge_node(state: RegionState, command: JudgeNode, ctx: CommandContext) -> A
     alive = known.session != 0
     if (command.health is NodeHealth.LOST and alive) or (command.health is NodeHealth.READY and not alive):
         facts = {"session": known.session, "health": known.health.value}
-        return Refused(Code.TOO_EARLY, f"{known.name} cannot be {command.health} in its session {known.session}", facts)
+        return Refused(Code.TOO_EARLY, f"{known.name} cannot be {command.health} with session {known.session}", facts)
     return Accepted((NodeStored(replace(known, revision=ctx.revision, health=command.health)),))
 
 
 def remove_node(state: RegionState, command: RemoveNode, ctx: CommandContext) -> Accepted | Refused:
-    """Nothing stands on it, and its agent is gone. What is held on it ends with it."""
+    """Remove a node that has no slots and no session. Its holds end with it."""
     known = state.nodes.get(command.node)
     if known is None:
         return not_found("node", command.node)
@@ -176,6 +178,6 @@ def remove_node(state: RegionState, command: RemoveNode, ctx: CommandContext) ->
     usage = state.node_usage.get(known.uid) or EMPTY_USAGE
     if usage.slots or known.session:
         facts = {"slots": len(slot_keys(usage)), "session": known.session}
-        return Refused(Code.IN_USE, f"{known.name} is not empty, or its agent lives", facts)
+        return Refused(Code.IN_USE, f"{known.name} has slots, or its agent has a session", facts)
     holds = (hold_ended_event(state.holds[uid], "node-removed") for uid in usage.holds)
     return Accepted((*holds, NodeRemoved(known.uid)))

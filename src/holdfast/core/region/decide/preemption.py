@@ -1,8 +1,8 @@
-"""Placements that take somebody's room: after victims that must end first, or out of a reservation that is used up.
+"""Placements after victims that must end first, or out of a hold that they use up.
 
-Victims stop and the successor is bound in one commit; it inherits exactly the room they leave, on that node and those
-devices (RULES 15). A victim has at most one heir. Preemption compares static priority, strictly; recovery takes back
-borrowed room without asking the disruption budget.
+Victims stop and the successor is bound in one commit. It inherits exactly the capacity that they free, on that node and
+those devices (RULES 15). A victim has at most one successor. Preemption requires a strictly lower static priority.
+Recovery takes back reclaimable capacity without the disruption budget.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.core.region.state.node_usage import remaining_victims, with_slot, 
 def place_after(
     trial: ProposalScratch, terms: GroupTerms, slot: Slot, node: Node, placement: SlotPlacement
 ) -> str | Infeasible:
-    """The account that pays, with victims and hold taken in the trial; or the gate that is shut."""
+    """Return the charged account, with victims and hold taken in the scratch; or the gate that refuses."""
     victims = _victims(trial, terms, placement)
     if isinstance(victims, Infeasible):
         return victims
@@ -46,7 +46,7 @@ def place_after(
     if terms.firm and terms.plain:
         terms.stood(trial, ZERO)
     if terms.firm and terms.leaves(trial, clamp_zero(extra)) < 1:
-        return Infeasible(Code.PROTECTED, "what is left is kept for protected tenants")
+        return Infeasible(Code.PROTECTED, "the remaining capacity is protected for other tenants")
     if hold is not None:
         terms.refund(trial, hold.account, hold.need)
     account = slot.account or terms.pay(trial)
@@ -66,7 +66,7 @@ def _victims(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement
     for key in placement.waits_for:
         victim = trial.slot_of(key)
         if victim is None or victim.node != placement.node:
-            return Infeasible(Code.NOT_FOUND, f"slot {key} does not stand on that node")
+            return Infeasible(Code.NOT_FOUND, f"slot {key} is not on that node")
         if victim.successor is not None or key in trial.succession.victims:
             return Infeasible(Code.IN_USE, f"another slot already waits for {key}")
         if victim.phase is not Phase.TERMINATING:
@@ -76,7 +76,7 @@ def _victims(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement
             if victim.phase is Phase.SERVING:
                 serving_lost[victim.assignment] = serving_lost.get(victim.assignment, 0) + 1
         elif remaining_victims(trial.state, victim):
-            return Infeasible(Code.IN_USE, f"slot {key} itself waits for others")
+            return Infeasible(Code.IN_USE, f"slot {key} itself waits for victims")
         found.append(victim)
     return found
 
@@ -84,7 +84,7 @@ def _victims(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement
 def _may_stop(trial: ProposalScratch, terms: GroupTerms, victim: Slot, lost: int) -> Infeasible | None:
     key = (victim.workload, victim.ordinal)
     if victim.phase not in STOPPABLE or remaining_victims(trial.state, victim):
-        return Infeasible(Code.WRONG_PHASE, f"slot {key} is {victim.phase} and cannot be stopped for another")
+        return Infeasible(Code.WRONG_PHASE, f"slot {key} is {victim.phase} and cannot be preempted")
     if terms.recovery and not victim.firm:
         return None
     assignment = trial.state.assignments[victim.assignment]
@@ -93,7 +93,7 @@ def _may_stop(trial: ProposalScratch, terms: GroupTerms, victim: Slot, lost: int
     if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
         return Infeasible(Code.PRIORITY, f"slot {key} is not of strictly lower priority")
     if victim.phase is Phase.SERVING and disruption_left(trial.state, assignment, lost) <= 0:
-        return Infeasible(Code.DISRUPTION, "the disruption budget of what would be stopped is spent")
+        return Infeasible(Code.DISRUPTION, "the disruption budget of the victim's workload is spent")
     return None
 
 
@@ -105,7 +105,7 @@ def _hold(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement) -
         return Infeasible(Code.NOT_FOUND, f"hold {placement.hold} on that node")
     mine = hold.assignment == terms.assignment.uid if hold.assignment else hold.tenant == terms.tenant
     if not mine:
-        return Infeasible(Code.NOT_OWNER, f"hold {placement.hold} is not kept for this workload")
+        return Infeasible(Code.NOT_OWNER, f"hold {placement.hold} is not held for this workload")
     if hold.ends <= trial.case.at:
         return Infeasible(Code.EXPIRED, f"hold {placement.hold} has ended")
     return hold
@@ -117,7 +117,7 @@ def _needs(trial: ProposalScratch, victims: list[Slot], *, firm: bool) -> Resour
 
 
 def _less(trial: ProposalScratch, usage: NodeUsage, victims: list[Slot]) -> NodeUsage:
-    """The room as it will be once the victims are gone: what the successor must fit into."""
+    """Return the usage without the victims: the successor must fit beside it."""
     if not victims:
         return usage
     devices = list(usage.devices)
@@ -135,9 +135,9 @@ def _less(trial: ProposalScratch, usage: NodeUsage, victims: list[Slot]) -> Node
 
 
 def _extra(trial: ProposalScratch, terms: GroupTerms, victims: list[Slot], hold: Reservation | None) -> Resources:
-    """What the placement takes of the region's free room beyond what its victims and its hold took already.
+    """Return the region capacity that the placement takes beyond its victims and its hold.
 
-    Less than nothing where the hold kept more than the slot needs.
+    Negative if the hold reserved more than the slot needs.
     """
     before = _needs(trial, victims, firm=True)
     after = elementwise_max(before, terms.template.need)
@@ -184,7 +184,7 @@ def _take(
 
 
 def _at_least(joined: NodeUsage, before: NodeUsage) -> NodeUsage:
-    """Until the victims are gone nobody may use more than they leave: the larger amount stays taken."""
+    """Combine by the larger amount: until the victims end, only the capacity that they free may be used."""
     devices = []
     for index in range(max(len(joined.devices), len(before.devices))):
         a = joined.devices[index] if index < len(joined.devices) else DeviceUsage()

@@ -1,7 +1,7 @@
-"""What a proposal has taken so far: the scratch on which its placements are judged, one after another.
+"""Amounts that a proposal has taken so far: its placements are decided on this scratch, one after another.
 
-A trial never writes to the state. What holds for all placements of a group (who pays, how many can be paid, how many
-leave protected room alone) is asked once and then counted down.
+A scratch never writes to the state. Terms of a group (account, remaining count, protected capacity) are computed once
+and then counted down.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Preemptions:
-    """Who must end and what is used up for the placements of a command, and what is to happen before them."""
+    """Victims and holds that the placements of a command take, and the events that precede these placements."""
 
     def __init__(self) -> None:
         self.holds: set[Revision] = set()
@@ -38,22 +38,22 @@ class Preemptions:
         self.events: list[SlotsStopping | HoldEnded] = []
 
     def take_events(self) -> list[SlotsStopping | HoldEnded]:
-        """What must happen before the placement just judged: victims stop, holds are used up."""
+        """Return and clear the events that precede the placement: victims stop, holds are used."""
         events, self.events = self.events, []
         return events
 
 
 class ProposalScratch:
-    """A command's own view of rooms, charges and counts.
+    """A command's own view of node usage, charges and counts.
 
-    Most nodes get one plain placement of a command: `once` notes its terms, and the room is only counted when the
-    node is named again.
+    Most nodes get one plain placement per command: `once` stores its terms, and usage is computed only for a second
+    one.
     """
 
     members: dict[tuple[str, str, str], int] | None = None
     standing = ZERO
     placed: dict[str, Resources] | None = None
-    #: By how much less accounts are owed of their protected amounts by what was placed, and of all of them together.
+    #: By account, and for all accounts: how much less protected capacity is owed after these placements.
     paid_off: Mapping[str, Resources] = MappingProxyType({})
     paid_off_all = ZERO
     _succession: Preemptions | None = None
@@ -69,14 +69,14 @@ class ProposalScratch:
         self.taken: set[SlotKey] = set()
         self.spent: dict[str, Resources] = {}
         self.overrides = active_overrides(state, ctx.at)
-        #: Of nodes that take one tenant at a time: whose work is there, with what this command has placed.
+        #: Tenants on nodes that take one tenant at a time, including this command's placements.
         self.tenants: dict[Revision, tuple[str, ...]] = {}
         self._reaches: dict[tuple[object, ...], ReachableDomains] = {}
-        #: By account: what it is owed of its protected amount before this command.
+        #: By account: the protected amount owed to it before this command.
         self._owed: dict[str, Resources] = {}
 
     def room(self, node: Revision) -> NodeUsage:
-        """The node's room with what this command has placed there so far."""
+        """Return the node's usage with this command's placements so far."""
         usage = self.rooms.get(node)
         if usage is None:
             usage = self.room_of(node) or EMPTY_USAGE
@@ -86,7 +86,7 @@ class ProposalScratch:
         return usage
 
     def tenants_on(self, node: Node) -> tuple[str, ...]:
-        """Whose work is on a node that takes one tenant at a time, with what this command has placed there."""
+        """Return the tenants on a node that takes one tenant at a time, including this command's placements."""
         if not takes_one_tenant(node):
             return NO_TENANTS
         found = self.tenants.get(node.uid)
@@ -96,13 +96,13 @@ class ProposalScratch:
 
     @property
     def succession(self) -> Preemptions:
-        """Victims and holds that this command has taken: few commands take any."""
+        """Victims and holds that this command has taken; few commands take any."""
         if self._succession is None:
             self._succession = Preemptions()
         return self._succession
 
     def close_group(self, terms: GroupTerms, counts: Mapping[str, int]) -> None:
-        """Keep what the group took for those after it; `counts` are its placements by the account that pays."""
+        """Keep the amounts of a group for later groups; `counts` are its placements by charged account."""
         terms.settle(self)
         if terms.firm and self.state.totals.shield != ZERO:
             self.standing = add(self.standing, times(terms.need, terms.plain))
@@ -113,7 +113,7 @@ class ProposalScratch:
         terms.plain = 0
 
     def _pay_off(self, account: str, placed: Resources) -> None:
-        """So much of this account stands by this command: the less it is owed of its protected amount."""
+        """Reduce the protected amount owed to an account by what this command has placed for it."""
         before = self.paid_off.get(account, ZERO)
         known = self._owed.get(account)
         if known is None:
@@ -124,7 +124,7 @@ class ProposalScratch:
             self.paid_off_all = add(subtract(self.paid_off_all, before), after)
 
     def in_reach(self, standing: DomainSubject) -> ReachableDomains:
-        """The domains over which its spread rules count: asked once for all who differ in nothing that it is about."""
+        """Return the domains over which spread rules count, computed once for all groups with equal requirements."""
         template = standing.template
         sized = (template.need, template.gpus, template.gpu_milli, template.gpu_models, template.ports)
         asks = (template.spread, template.require, template.tolerate, template.isolation, *sized, *standing[2:])
@@ -135,7 +135,7 @@ class ProposalScratch:
         return found
 
     def member_count(self, where: tuple[str, str, str]) -> int:
-        """How many slots stand in a domain, those of this command included."""
+        """Return the number of slots in a domain, including this command's placements."""
         mine = self.members.get(where, 0) if self.members else 0
         return (self.state.domain_members.get(where) or 0) + mine
 

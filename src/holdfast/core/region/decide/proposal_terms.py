@@ -1,4 +1,4 @@
-"""What holds for every placement of a group: who pays, how many can be paid, how many leave protected room alone."""
+"""Terms of a placement group: the charged account, how many it can pay, and how many leave protected capacity free."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.core.region.queries.gates import refuse_group
 
 
 class GroupTerms:
-    """What holds for every placement of a group. It does not know its trial: a cycle would outlive the command."""
+    """Terms of all placements of a group. They have no reference to the scratch: a cycle would outlive the command."""
 
     plain = 0
     spare = UNLIMITED
@@ -61,25 +61,25 @@ class GroupTerms:
 
     @property
     def recovery(self) -> bool:
-        """Whether this stands in for a lost region."""
+        """Return whether this assignment replaces replicas of a lost region."""
         return self.assignment.purpose is RECOVERY
 
     def stood(self, trial: ProposalScratch, extra: Resources) -> None:
-        """Something else than plain slots took `extra` of the free room: count anew what is left beside it."""
+        """Take `extra` of the free capacity for placements that are not plain, and recompute `spare`."""
         trial.standing = add(add(trial.standing, times(self.need, self.plain)), extra)
         self.plain = 0
         self.spare = self.leaves(trial, self.need)
 
     def leaves(self, trial: ProposalScratch, need: Resources) -> int:
-        """How often this need can be placed before protected tenants would be crowded out."""
-        account = f"quota/{self.tenant}"  # what is kept for a tenant is kept by its quota, whoever pays here
+        """Return how many placements of this need leave the capacity of protected tenants free."""
+        account = f"quota/{self.tenant}"  # The tenant's quota protects its capacity, whatever account is charged here.
         if not trial.placed:
             return unprotected_count(trial.state, account, trial.standing, need)
         paid_off = subtract(trial.paid_off_all, trial.paid_off.get(account, ZERO))
         return unprotected_count(trial.state, account, trial.standing, need, paid_off)
 
     def pay(self, trial: ProposalScratch) -> str:
-        """The first account that can pay for one more slot, with that slot counted; empty when none can."""
+        """Return the first account that can pay for one more slot, and count that slot; empty: none can."""
         if self._left > 0:
             self._left -= 1
             self._paid += 1
@@ -87,7 +87,7 @@ class GroupTerms:
         return self._next_account(trial)
 
     def _next_account(self, trial: ProposalScratch) -> str:
-        """Turn to the first account that can pay for a slot more."""
+        """Select the first account that can pay for one more slot."""
         if self._paid:
             self.settle(trial)
         for account in self.assignment.accounts:
@@ -98,31 +98,31 @@ class GroupTerms:
         return ""
 
     def affords(self, trial: ProposalScratch, account: str) -> int:
-        """How many slots the account can pay after what this command has spent already."""
+        """Return how many slots the account can pay for beyond what this command has spent."""
         return affordable_count(trial.state, account, trial.case.at, self.need, trial.spent.get(account, ZERO))
 
     def settle(self, trial: ProposalScratch) -> None:
-        """Keep what was paid for the accounts' next question."""
+        """Add the paid slots to the spent amounts of their account."""
         if self._paid:
             spent = trial.spent
             spent[self._account] = add(spent.get(self._account, ZERO), times(self.need, self._paid))
         self._left = self._paid = 0
 
     def refund(self, trial: ProposalScratch, account: str, amount: Resources) -> None:
-        """A hold that is used up returns its charge to its account first."""
+        """Return the charge of a used hold to its account."""
         self.settle(trial)
         spent = trial.spent
         spent[account] = subtract(spent.get(account, ZERO), amount)
 
     def cannot_pay(self, trial: ProposalScratch) -> Infeasible:
-        """Why no account pays."""
+        """Return why no account can pay."""
         accounts = self.assignment.accounts
         if accounts and all(self.affords(trial, account) == GRANT_ENDED for account in accounts):
             return Infeasible(Code.GRANT_ENDED, "the grant has ended: no new slot is admitted")
-        return Infeasible(Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for one more")
+        return Infeasible(Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot be charged for one more slot")
 
     def added_to(self, usage: NodeUsage) -> NodeUsage:
-        """The room with one more plain slot of this template; who stands there is not kept in a trial."""
+        """Return the usage with one more plain slot of this template; its list of slots is unchanged."""
         all_, firm = add(usage.all, self.need), usage.firm
         if self.firm:
             firm = add(firm, self.need)
@@ -132,7 +132,7 @@ class GroupTerms:
 
 
 def group_terms(trial: ProposalScratch, group: PlacementGroup) -> GroupTerms | Infeasible:
-    """The group's terms, or the gate that is shut for all of it."""
+    """Return the group's terms, or the gate that refuses all of it."""
     state, case = trial.state, trial.case
     assignment = state.assignments.get(group.assignment)
     template = state.templates.get(group.template)

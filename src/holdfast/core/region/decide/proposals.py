@@ -1,11 +1,10 @@
 """Propose: many placements in one command, and every hard gate.
 
-    valid? -> for each group: assigned? policy? who pays? -> for each placement: slot, node, room, spread, payer,
-    protected
+    valid? -> for each group: assigned? policy? account? -> for each placement: slot, node, capacity, spread, account,
+    protected capacity
 
-A view may have said anything; what is judged here is the state. Placements are judged one by one, each on what those
-before it took, or all or nothing. What is refused is told with its code, and with the revision to wait for when the
-sender's view is behind.
+Gates check the state, whatever the sender's view was. Placements are decided one by one, each after those before it, or
+all or nothing. A refusal has a code and, if the sender's view is stale, the revision to wait for.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from holdfast.core.region.queries.node_tenants import NO_TENANTS
 from holdfast.core.region.state.node_usage import with_slot
 from holdfast.core.region.state.tables import RegionState
 
-#: What another placement on the node may have been the cause of.
+#: Codes that another placement on the node can cause.
 _OF_ROOMS = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.ONE_TENANT)
 
 
 def propose(state: RegionState, command: Propose, ctx: CommandContext) -> Accepted | Refused:
-    """Place what can be placed, or all, or nothing."""
+    """Place all placements that pass their gates; or all or none."""
     refused = refuse_proposal(state, command, ctx)
     if refused is not None:
         return refused
@@ -56,10 +55,10 @@ def propose(state: RegionState, command: Propose, ctx: CommandContext) -> Accept
 
 
 def refuse_proposal(state: RegionState, command: Propose, ctx: CommandContext) -> Refused | None:
-    """Why the proposal as a whole is not judged."""
+    """Refuse a proposal that is not valid now, or is too large."""
     if ctx.at >= command.valid_until or command.valid_until > ctx.at + state.info.settings.proposal_life:
         facts = {"at": ctx.at, "valid_until": command.valid_until}
-        return Refused(Code.EXPIRED, "a proposal is valid until a time that is near and has not passed", facts)
+        return Refused(Code.EXPIRED, "valid_until has passed, or is later than proposal_life allows", facts)
     count = 0
     for group in command.groups:
         count += len(group.placements)
@@ -74,7 +73,7 @@ def _place_group(
     lost: list[RefusedPart],
     command: Propose,
 ) -> list[SlotsPlaced | SlotsStopping | HoldEnded]:
-    """The events of one group, its placements in their order, one event for each account that pays."""
+    """Return the events of one group, its placements in their order, one event for each charged account."""
     events: list[SlotsPlaced | SlotsStopping | HoldEnded] = []
     by_account: dict[str, list[SlotPlacement]] = {}
     paying, mine = "", []
@@ -103,7 +102,7 @@ def placed_event(
     command: Propose,
     ctx: CommandContext,
 ) -> SlotsPlaced:
-    """What becomes true for placements that one account pays."""
+    """Return the event for placements charged to one account."""
     assignment = terms.assignment
     ends = 0 if command.bind else ctx.at + terms.reservation_life
     return SlotsPlaced(
@@ -115,7 +114,7 @@ def placed_event(
 def check_placement(
     trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement
 ) -> str | Infeasible:  # long: one gate after another
-    """The account that pays for the placement, taken in the trial; or the gate that is shut."""
+    """Return the charged account, with the placement taken in the scratch; or the gate that refuses."""
     key = (terms.workload, placement.ordinal)
     slot = trial.slot_of(key)
     if slot is None:
@@ -150,7 +149,7 @@ def check_placement(
     if misfit is not None:
         return misfit
     if terms.spare <= 0:
-        return Infeasible(Code.PROTECTED, "what is left is kept for protected tenants")
+        return Infeasible(Code.PROTECTED, "the remaining capacity is protected for other tenants")
     account = slot.account or terms.pay(trial)
     if not account:
         return terms.cannot_pay(trial)
@@ -169,7 +168,7 @@ def check_placement(
 
 
 def _join(trial: ProposalScratch, terms: GroupTerms, slot: Slot, placement: SlotPlacement, usage: NodeUsage) -> None:
-    """Count the placement into the trial's room of its node."""
+    """Count the placement in the scratch's usage of its node."""
     if terms.simple:
         trial.rooms[placement.node] = terms.added_to(usage)
     else:
@@ -181,7 +180,7 @@ def _join(trial: ProposalScratch, terms: GroupTerms, slot: Slot, placement: Slot
 def _lost(
     trial: ProposalScratch, terms: GroupTerms, group: int, index: int, placement: SlotPlacement, misfit: Infeasible
 ) -> RefusedPart:
-    """Why it was not placed. If what it ran into changed after the sender's view, that is the reason: it is stale."""
+    """Return why a placement was refused. `STALE` if the row that it conflicts with changed after the sender's view."""
     view = trial.case.envelope.view
     if view:
         slot = trial.slot_of((terms.workload, placement.ordinal))

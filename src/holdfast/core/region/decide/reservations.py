@@ -1,13 +1,13 @@
-"""A reservation's next step: bound, refused by a later step, or expired by ledger time.
+"""The end of a reservation: bound, refused by a later step, or expired by ledger time.
 
-The end of a binding epoch: what an ordinal becomes, whether it keeps its charge, and which are over for good.
+The end of a binding epoch decides the ordinal's next template, its charge, and whether it is finished:
 
-    succeeded ──released──▶ done                               does not come back
-    failed ──given up, for the last time──▶ failed             neither, of batch work
-           ──given up, fenced──▶ pending                       waits again, while it is wanted
+    succeeded ──released──▶ done                            does not return
+    failed    ──given up, for the last time──▶ failed       does not return, of batch work
+              ──given up, fenced──▶ pending                 returns, while it is assigned
 
-Batch work that fails wherever it is placed would be started for ever: after so many attempts, each on a node and with
-all restarts that its template allows there, its ordinal is given up. A node that is lost is not the work's fault.
+Batch work that fails everywhere would restart forever. So its ordinal has failed for good after `ATTEMPTS_MAX`
+placements, each with all restarts of its template. A lost node is not an attempt.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 def bind(state: RegionState, command: Bind, ctx: CommandContext) -> Accepted | Refused:
-    """Bind what is reserved, if what it was reserved for still holds."""
+    """Bind reserved slots whose gates are still open."""
     refused = wrong_count(len(command.slots))
     if refused is not None:
         return refused
@@ -74,7 +74,7 @@ def _refuse_binding(
     tenants: dict[Revision, tuple[str, ...]],
     ctx: CommandContext,
 ) -> Infeasible | None:
-    """`tenants` is whose work is on each node that was asked about: binding changes nothing of it."""
+    """Check the gates of one slot again. `tenants` caches the tenants on each node: binding does not change them."""
     if slot.ends <= ctx.at:
         return Infeasible(Code.EXPIRED, f"its reservation ended at {slot.ends}")
     node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
@@ -86,12 +86,12 @@ def _refuse_binding(
         misfit = why_unfenced(node, state.info.settings)
     misfit = misfit or refuse_group(state, overrides, assignment, slot.template, ctx)
     if misfit is None and assignment.exclusive and not contains(assignment.ordinals, slot.ordinal):
-        return Infeasible(Code.NOT_ASSIGNED, "this region has no right to it any more")
+        return Infeasible(Code.NOT_ASSIGNED, "this region no longer has the right to it")
     return misfit
 
 
 def unreserve(state: RegionState, command: Unreserve, ctx: CommandContext) -> Accepted | Refused:
-    """Reserved slots wait again; they keep their charge."""
+    """Make reserved slots pending again; they keep their charge."""
     refused = wrong_count(len(command.slots))
     if refused is not None:
         return refused
@@ -109,7 +109,7 @@ def unreserve(state: RegionState, command: Unreserve, ctx: CommandContext) -> Ac
 
 
 def expire(state: RegionState, command: Expire, ctx: CommandContext) -> Accepted | Refused:
-    """End what has ended by ledger time, and nothing before."""
+    """End reservations and holds whose time has passed, and no others."""
     refused = wrong_count(len(command.slots) + len(command.holds))
     if refused is not None:
         return refused
@@ -137,13 +137,13 @@ def expire(state: RegionState, command: Expire, ctx: CommandContext) -> Accepted
 
 
 def _refuse_early(ends: Instant, at: Instant) -> Infeasible | None:
-    return Infeasible(Code.TOO_EARLY, f"ends at {ends}, now is {at}") if ends > at else None
+    return Infeasible(Code.TOO_EARLY, f"ends at {ends}, and the time is {at}") if ends > at else None
 
 
 def release_of(state: RegionState, slot: Slot, cause: str, detail: str = "") -> SlotRelease:
-    """The release of a slot. What is over for good does not come back; what is still wanted waits again.
+    """Return the release of a slot. A finished ordinal does not return; an assigned one is pending again.
 
-    A charge belongs to a slot (RULES 7): it is kept unless the next template needs more than was paid for.
+    A charge belongs to a slot (RULES 7): it is kept, unless the next template needs more.
     """
     key = (slot.workload, slot.ordinal)
     is_over = slot.phase is Phase.SUCCEEDED or _has_failed(state, slot, cause)
@@ -159,8 +159,9 @@ def release_of(state: RegionState, slot: Slot, cause: str, detail: str = "") -> 
 
 
 def finish_events(state: RegionState, ended: Sequence[tuple[Slot, str]]) -> list[OrdinalsFinished]:
-    """Which of these slots, each released for a cause, are over for good: of templates that are asked for, or of an
-    assignment that has ended and has yet to tell what it did."""
+    """Return which of these slots, each released for a cause, are finished. Only slots of a template in the shares
+    count, or of an ended assignment whose results are not reported yet.
+    """
     done: dict[tuple[Revision, str], list[int]] = {}
     failed: dict[tuple[Revision, str], list[int]] = {}
     why: dict[tuple[Revision, str], str] = {}
@@ -184,7 +185,7 @@ def finish_events(state: RegionState, ended: Sequence[tuple[Slot, str]]) -> list
 
 
 def _has_failed(state: RegionState, slot: Slot, cause: str) -> bool:
-    """Whether it was given up for the last time. Not if it is wanted no more, or is to become something else."""
+    """Return whether its last attempt was given up. False if the ordinal is withdrawn or gets another template."""
     is_last = cause == "given-up" and slot.attempts + 1 >= ATTEMPTS_MAX
     return is_last and slot.next_template == slot.template and state.assignments[slot.assignment].batch
 

@@ -1,13 +1,13 @@
-"""Ship: a step of the platform's log, applied with its cursor in one record (RULES 14).
+"""Ship: apply a step of the platform's log, with its cursor in the same record (RULES 14).
 
-At or before the cursor it is dropped; a gap stops the stream; another log needs a full list, in which what is missing
-is gone (see `listing`). The region settles each grant itself, from what it has charged: `limit = max(target, charged)`
+A step at or before the cursor is dropped. A gap stops the stream. Another log requires a full list, which deletes
+unlisted objects (see `full_list`). The region settles each grant from its own charges: `limit = max(target, charged)`
 (RULES 7).
 
 StandDown: the platform has retired this region, so everything here ends (RULES 8).
 
-The link sends it when the platform says that the region's log is tombstoned. Assignments end as if they had been ended
-one by one, so that what runs is stopped and released by whoever does that always; grants pay for nothing new.
+The link sends it once the platform answers that the region's log is tombstoned. Assignments get the stage `ended`, so
+controllers stop and release their slots as usual. Grants admit no new charge.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from holdfast.core.region.state.tables import RegionInfo, RegionState
 
 
 def ship(state: RegionState, command: c.Ship, ctx: CommandContext) -> Accepted | Refused:
-    """Apply a step, whole or not at all."""
+    """Apply a step completely or not at all."""
     refused = _refuse_cursor(state, command) or _refuse_puts(state, command)
     if refused is not None:
         return refused
@@ -50,7 +50,7 @@ def ship(state: RegionState, command: c.Ship, ctx: CommandContext) -> Accepted |
     gone, ending = list(command.gone), [e.CursorMoved(command.log_id, command.term, command.to, command.proof)]
     if command.full:
         gone, ending = apply_part(state, command, tuple(map(shipped_name, command.puts)))
-    for one in sorted(gone, key=lambda one: one.kind == "template"):  # a template goes after those who used it
+    for one in sorted(gone, key=lambda one: one.kind == "template"):  # templates after their users
         events.extend(_gone(state, one, ctx))
     events.extend(_breached(state, events, ctx))
     return Accepted((*events, *ending))
@@ -63,26 +63,26 @@ def _refuse_cursor(state: RegionState, command: c.Ship) -> Refused | None:
     if objects > STEPS_MAX:
         return too_large("objects in a step", objects, STEPS_MAX)
     if command.part < 0 or (command.gone if command.full else command.part or not command.last):
-        return Refused(Code.MALFORMED, "only a list has parts, and it says what there is", facts)
+        return Refused(Code.MALFORMED, "only a full list has parts, and a full list removes nothing by name", facts)
     same_log = command.log_id == place.platform_log
     seen = _term_seen(place, command.log_id)
     if command.term < seen:
-        return Refused(Code.STALE, f"term {seen} was seen; {command.term} is over", facts)
+        return Refused(Code.STALE, f"term {command.term} has ended: term {seen} was seen", facts)
     if command.full:
         return refuse_part(place, command, facts)
     if not same_log and place.platform_log:
-        return Refused(Code.DIVERGED, f"this region follows log {place.platform_log}: a full list is needed", facts)
+        return Refused(Code.DIVERGED, f"this region follows log {place.platform_log}: send a full list", facts)
     if command.to <= place.cursor:
         return Refused(Code.ALREADY, "the cursor is past this step", facts)
     if place.listing is not None:
-        return Refused(Code.GAP, f"a full list is under way: part {place.listing.parts} is the next", facts)
+        return Refused(Code.GAP, f"a full list is in progress: send part {place.listing.parts}", facts)
     if command.after != place.cursor:
         return Refused(Code.GAP, f"the next step begins after {place.cursor}, this one after {command.after}", facts)
     return None
 
 
 def _term_seen(place: RegionInfo, log_id: str) -> int:
-    """The latest term of a log from which anything was applied here."""
+    """Return the newest term of a log from which this region has applied anything."""
     seen = place.platform_term if log_id == place.platform_log else 0
     begun = place.listing.term if place.listing is not None and log_id == place.listing.log_id else 0
     return max(seen, begun)
@@ -91,17 +91,17 @@ def _term_seen(place: RegionInfo, log_id: str) -> int:
 def _refuse_puts(state: RegionState, command: c.Ship) -> Refused | None:
     named = [*map(shipped_name, command.puts), *((one.kind, one.key) for one in command.gone)]
     if len({*named}) != len(named):
-        return Refused(Code.MALFORMED, "a step names an object once", {})
+        return Refused(Code.MALFORMED, "a step must name each object once", {})
     arriving = {put.digest for put in command.puts if isinstance(put, c.ShippedTemplate)}
     name = state.info.ledger.removeprefix("region/")
     for put in command.puts:
         if isinstance(put, c.ShippedTemplate) and template_digest(put.template) != put.digest:
-            return Refused(Code.MALFORMED, f"template {put.digest} is not what its digest says", {"digest": put.digest})
+            return Refused(Code.MALFORMED, f"template {put.digest} does not match its digest", {"digest": put.digest})
         if isinstance(put, c.ShippedRegion) and put.name != name:
             return Refused(Code.WRONG_SCOPE, f"this is region {name}, not {put.name}", {"region": name})
         if isinstance(put, c.ShippedServer) and ledger_of(put.server.principal) != "platform":
             facts = {"principal": put.server.principal}
-            return Refused(Code.WRONG_SCOPE, f"{put.server.principal} is no server of the platform", facts)
+            return Refused(Code.WRONG_SCOPE, f"{put.server.principal} is not a server of the platform", facts)
         if isinstance(put, c.ShippedAssignment):
             refused = _refuse_assignment(state, put.assignment, name, arriving)
             if refused is not None:
@@ -125,12 +125,12 @@ def _refuse_assignment(state: RegionState, new: Assignment, name: str, arriving:
         new.tenant,
         new.exclusive,
     ):
-        return Refused(Code.MALFORMED, f"assignment {new.uid} is of another workload", {"assignment": new.uid})
+        return Refused(Code.MALFORMED, f"assignment {new.uid} belongs to another workload", {"assignment": new.uid})
     return None
 
 
 def _put(state: RegionState, put: c.ShippedItem, *, anew: bool) -> list[Any]:
-    """The events of one object. Versions of another log, as after a restore, say nothing about this one's."""
+    """Return the events of one object. Versions of another log, as after a restore, do not count for this one."""
     match put:
         case c.ShippedRegion():
             return [e.RegionReceived(put)]
@@ -149,7 +149,7 @@ def _put(state: RegionState, put: c.ShippedItem, *, anew: bool) -> list[Any]:
                 e.GrantReceived(AcceptedGrant(put.account, put.version, put.target, limit, put.ends, put.protected))
             ]
         case c.ShippedPriorityClass():
-            # It comes with every assignment that names it, and wakes all that waits.
+            # Every assignment that names a class is shipped with it, and this event unblocks every request.
             stays = state.priority_classes.get(put.priority_class.meta.name) == put.priority_class
             return [] if stays else [e.PriorityClassReceived(put.priority_class)]
         case c.ShippedPrincipal():
@@ -166,20 +166,21 @@ def _put(state: RegionState, put: c.ShippedItem, *, anew: bool) -> list[Any]:
         case c.ShippedOverride():
             return [e.OverrideReceived(put.override)]
         case c.ShippedServer():
-            # Below level 2 a region has no place for it: it comes again when that server's token is renewed.
+            # Below level 2 the region cannot store it: the platform ships it again when the server's token is renewed.
             return [e.PlatformServerReceived(put.server)] if state.info.level >= 2 else []
 
 
 def _is_news(known: AcceptedGrant, put: c.ShippedGrant) -> bool:
-    """Whether an offer is not here yet: a later version; or another one of the same number, made by a platform that
-    was restored, had told that the grant is gone, and counts its versions from 1 again."""
+    """Return whether an offer is new: a later version, or different content under the same version. A restored platform
+    that had removed the grant counts versions from 1 again.
+    """
     if put.version != known.version:
         return put.version > known.version
     return (put.target, put.ends, put.protected) != (known.target, known.ends, known.protected)
 
 
 def _gone(state: RegionState, one: c.RemovedObject, ctx: CommandContext) -> list[Any]:
-    """What is gone leaves at once, unless something here still stands on it: then it ends and is released first."""
+    """Return the events that remove an object. If slots, holds or charges here depend on it, it ends first."""
     if one.kind == "template":
         stays = one.key in state.templates and one.key not in state.leaving_templates
         return [e.TemplateLeaving(one.key)] if stays else []
@@ -201,7 +202,7 @@ def _gone(state: RegionState, one: c.RemovedObject, ctx: CommandContext) -> list
 
 
 def _breached(state: RegionState, events: list[Any], ctx: CommandContext) -> list[Any]:
-    """Residency and rights that a new word of the platform has broken for what already stands here."""
+    """Return breaches of residency and rights that these changes open for placed slots."""
     jurisdiction = state.region.jurisdiction
     changed = {event.assignment.uid: event.assignment for event in events if isinstance(event, e.AssignmentReceived)}
     for event in events:
@@ -215,7 +216,7 @@ def _breached(state: RegionState, events: list[Any], ctx: CommandContext) -> lis
 
 
 def stand_down(state: RegionState, command: StandDown, ctx: CommandContext) -> Accepted | Refused:
-    """End what is assigned and granted here, as much as one record holds: sent again until nothing is left."""
+    """End assignments and grants, as many as fit in one record. The link sends the command again until none is left."""
     events: list[object] = []
     left = ENDED_BYTES
     for event in _endings(state, ctx):
@@ -224,7 +225,7 @@ def stand_down(state: RegionState, command: StandDown, ctx: CommandContext) -> A
             break
         events.append(event)
     if not events:
-        return Refused(Code.ALREADY, "nothing is assigned or granted here", {})
+        return Refused(Code.ALREADY, "this region has no active assignment and no grant", {})
     return Accepted(tuple(events))
 
 

@@ -1,4 +1,4 @@
-"""Which ordinals are wanted: what the replica controller says of slots, and the scheduler of requests."""
+"""Open ordinals and pending reports: commands of the replica controller and the scheduler about slots and requests."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 def open_slots(state: RegionState, command: OpenSlots, ctx: CommandContext) -> Accepted | Refused:
-    """New ordinals wait; known ones will wait again once released. Never an identity without its right, nor what is
-    over for good."""
+    """Open new ordinals, and retarget known ones. Ordinals without a right and finished ordinals are refused."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
     if refused is not None or assignment is None:
@@ -39,12 +38,12 @@ def open_slots(state: RegionState, command: OpenSlots, ctx: CommandContext) -> A
         s.template for s in assignment.shares if s.count
     }:
         facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "template": command.template}
-        return Refused(Code.NOT_ASSIGNED, "the assignment does not ask for this template now", facts)
+        return Refused(Code.NOT_ASSIGNED, "the assignment is not active, or has no share of this template", facts)
     if assignment.exclusive and not is_within(ranges_of(command.ordinals), assignment.ordinals):
         return Refused(Code.NOT_ASSIGNED, "this region has no right to all of these ordinals", {})
     over = [ordinal for ordinal in command.ordinals if is_finished(state, assignment.uid, ordinal)]
     if over:
-        return Refused(Code.ALREADY, f"{len(over)} of these are done, or have failed for good", {"ordinals": over})
+        return Refused(Code.ALREADY, f"{len(over)} of these ordinals are finished", {"ordinals": over})
     new: list[int] = []
     again: list[SlotOnNode] = []
     for ordinal in command.ordinals:
@@ -55,11 +54,11 @@ def open_slots(state: RegionState, command: OpenSlots, ctx: CommandContext) -> A
         elif slot.assignment != assignment.uid:
             return Refused(Code.EXISTS, f"slot {key} belongs to another assignment", {"slot": key})
         elif slot.phase is Phase.PENDING:
-            return Refused(Code.EXISTS, f"slot {key} waits already", {"slot": key})
+            return Refused(Code.EXISTS, f"slot {key} is pending already", {"slot": key})
         elif slot.next_template != command.template:
             again.append(SlotOnNode(key, slot.node))
     if not new and not again:
-        return Refused(Code.ALREADY, "all of these are wanted already", {})
+        return Refused(Code.ALREADY, "all of these ordinals are open already", {})
     opened = (SlotsOpened(assignment.uid, assignment.workload, command.template, ranges_of(new)),) if new else ()
     retargeted = (SlotsRetargeted(tuple(again), command.template),) if again else ()
     return Accepted((*opened, *retargeted), rows=len(new) + len(again))
@@ -69,12 +68,12 @@ def _refuse_ordinals(assignment: Assignment | None, uid: int, ordinals: tuple[in
     if assignment is None:
         return not_found("assignment", uid)
     if len({*ordinals}) != len(ordinals) or not all(0 <= ordinal < ORDINAL_MAX for ordinal in ordinals):
-        return Refused(Code.MALFORMED, "ordinals are different numbers from 0", {})
+        return Refused(Code.MALFORMED, "ordinals must be distinct numbers from 0 to 2147483647", {})
     return None
 
 
 def withdraw_slots(state: RegionState, command: WithdrawSlots, ctx: CommandContext) -> Accepted | Refused:
-    """What waits is released and its charge returned; what runs goes on and will not come back."""
+    """Release pending and reserved slots with their charge. Bound slots continue and do not return after their end."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
     if refused is not None or assignment is None:
@@ -91,27 +90,27 @@ def withdraw_slots(state: RegionState, command: WithdrawSlots, ctx: CommandConte
         elif slot.next_template:
             unwanted.append(SlotOnNode(key, slot.node))
     if not releases and not unwanted:
-        return Refused(Code.ALREADY, "none of these is wanted", {})
+        return Refused(Code.ALREADY, "all of these ordinals are withdrawn already", {})
     gone = (SlotsReleased(tuple(releases)),) if releases else ()
     last = (SlotsRetargeted(tuple(unwanted), ""),) if unwanted else ()
     return Accepted((*gone, *last), rows=len(releases) + len(unwanted))
 
 
 def forget_assignment(state: RegionState, command: ForgetAssignment, ctx: CommandContext) -> Accepted | Refused:
-    """Only an ended assignment that has no slots and no holds."""
+    """Delete an ended assignment that has no slots and no holds."""
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
     if assignment.stage is not AssignmentStage.ENDED:
-        return Refused(Code.WRONG_PHASE, f"it is {assignment.stage}", {"stage": assignment.stage.value})
+        return Refused(Code.WRONG_PHASE, f"it is {assignment.stage}, not ended", {"stage": assignment.stage.value})
     left = count_numbers(ordinals_of(state, assignment.uid))
     if left or state.holds_of.get(assignment.uid):
-        return Refused(Code.IN_USE, f"it has {left} slots, or holds, left", {"slots": left})
+        return Refused(Code.IN_USE, f"the assignment still has {left} slots, or holds", {"slots": left})
     return Accepted((AssignmentForgotten(assignment.uid, assignment.workload),))
 
 
 def adopt_slots(state: RegionState, command: AdoptSlots, ctx: CommandContext) -> Accepted | Refused:
-    """Charge recovered slots to what their assignment names now; all of them or none."""
+    """Charge recovered slots to an account that their assignment names now; all of them or none."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
     if refused is not None or assignment is None:
@@ -130,11 +129,11 @@ def adopt_slots(state: RegionState, command: AdoptSlots, ctx: CommandContext) ->
     for account in assignment.accounts:
         if affordable_count(state, account, ctx.at, needed) > 0:
             return Accepted((SlotsAdopted(account, tuple(charged)),))
-    return Refused(Code.OVER_GRANT, f"{', '.join(assignment.accounts)} cannot pay for them", {})
+    return Refused(Code.OVER_GRANT, f"{', '.join(assignment.accounts)} cannot be charged for these slots", {})
 
 
 def report_pending(state: RegionState, command: ReportPending, ctx: CommandContext) -> Accepted | Refused:
-    """Typed reasons on the request; an older look does not replace a newer one."""
+    """Store typed reasons on the request; an older report never replaces a newer one."""
     requests = state.requests.get(command.assignment) or ()
     request = next((r for r in requests if r.template == command.template), None)
     if request is None:
@@ -143,10 +142,10 @@ def report_pending(state: RegionState, command: ReportPending, ctx: CommandConte
         return too_large("reasons in its tree", _size(command.reasons), REASONS_MAX)
     if command.examined >= ctx.revision:
         return Refused(
-            Code.MALFORMED, "it was examined at a revision that does not exist", {"examined": command.examined}
+            Code.MALFORMED, "the request was examined at a revision that does not exist", {"examined": command.examined}
         )
     if command.examined <= request.examined:
-        return Refused(Code.ALREADY, f"it was examined at {request.examined}", {"examined": request.examined})
+        return Refused(Code.ALREADY, f"examined already at {request.examined}", {"examined": request.examined})
     workload = state.assignments[command.assignment].workload
     reported = PendingReported(command.assignment, workload, command.template, command.examined, command.reasons)
     return Accepted((reported,))

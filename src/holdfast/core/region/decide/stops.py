@@ -1,7 +1,7 @@
 """Stop: the one way to end a slot, for a cause from the closed list.
 
-Voluntary causes are refused once the region's share of the workload's disruption budget is spent; what its owner
-asked for and what is forced never is. A slot that is not serving may always be stopped and costs nothing.
+Voluntary causes are refused once the region's share of the workload's disruption budget is spent. Causes that the owner
+asked for, and forced ones, never are. A slot that is not serving may always be stopped and uses no budget.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from holdfast.core.region.queries.assignments import disruption_left
 from holdfast.core.region.queries.gates import REPAIR, refuse_repair
 from holdfast.core.region.state.tables import RegionState
 
-#: These commit together with the successor that needs the room, and are never sent alone.
+#: Causes that a proposal commits together with the successor; they are never sent alone.
 _WITH_SUCCESSOR = ("preempted", "reclaimed")
 
 
 def stop(state: RegionState, command: Stop, ctx: CommandContext) -> Accepted | Refused:
-    """Stop slots, judged one by one."""
+    """Stop slots, each decided alone."""
     cause = STOP_CAUSES.get(command.cause)
     refused = wrong_count(len(command.slots)) or _refuse_cause(state, command, cause, ctx)
     if refused is not None or cause is None:
-        return refused or Refused(Code.MALFORMED, f"there is no cause {command.cause}", {"cause": command.cause})
+        return refused or Refused(Code.MALFORMED, f"there is no stop cause {command.cause}", {"cause": command.cause})
     stops: list[SlotStop] = []
     lost: list[RefusedPart] = []
     seen: set[tuple[int, int]] = set()
@@ -50,23 +50,23 @@ def stop(state: RegionState, command: Stop, ctx: CommandContext) -> Accepted | R
 
 
 def is_urgent_stop(command: Stop) -> bool:
-    """Whether another region waits for it: a right that has lapsed is given away after a time, stopped or not."""
+    """Return whether another region waits for it: a lapsed right is reassigned after a time, stopped or not."""
     return command.cause == "right-lapsed"
 
 
 def _refuse_cause(state: RegionState, command: Stop, cause: StopCause | None, ctx: CommandContext) -> Refused | None:
     if cause is None:
-        return Refused(Code.MALFORMED, f"there is no cause {command.cause}", {"cause": command.cause})
+        return Refused(Code.MALFORMED, f"there is no stop cause {command.cause}", {"cause": command.cause})
     if ctx.actor != cause.owner and ctx.kind != cause.owner:
         facts = {"cause": cause.name, "owner": cause.owner}
-        return Refused(Code.NOT_OWNER, f"only {cause.owner} stops for {cause.name}", facts)
+        return Refused(Code.NOT_OWNER, f"only {cause.owner} may stop slots for {cause.name}", facts)
     misfit = refuse_repair(active_overrides(state, ctx.at)) if cause.owner == REPAIR else None
     if misfit is not None:
         return Refused(misfit.code, misfit.detail, {"cause": cause.name})
     if cause.name in _WITH_SUCCESSOR:
-        return Refused(Code.CONTRADICTORY, f"{cause.name} commits together with its successor: propose it", {})
+        return Refused(Code.CONTRADICTORY, f"{cause.name} is committed with the successor: send a proposal", {})
     if command.template and (not cause.again or command.template not in state.templates):
-        return Refused(Code.NOT_FOUND, f"no template {command.template} for what comes after {cause.name}", {})
+        return Refused(Code.NOT_FOUND, f"no template {command.template} for ordinals after {cause.name}", {})
     return None
 
 
@@ -89,7 +89,7 @@ def _refuse_template(state: RegionState, slot: Slot | None, template: str) -> tu
         return None
     if any(share.template == template and share.count for share in state.assignments[slot.assignment].shares):
         return None
-    return Code.NOT_ASSIGNED, f"its assignment does not ask for template {template}"
+    return Code.NOT_ASSIGNED, f"its assignment has no share of template {template}"
 
 
 def _next_template(slot: Slot, cause: StopCause, template: str) -> str:

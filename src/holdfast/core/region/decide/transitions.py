@@ -1,7 +1,7 @@
-"""Move: every edge that is neither placing nor stopping, by its one owner.
+"""Move: every edge that neither places nor stops, by its one owner.
 
-The edge table says who owns an edge. Beyond it: a move names the binding epoch it speaks of; an agent speaks for its
-own node in its present session; a successor starts when its victims are gone; repair waits for the fence.
+The edge table names the owner of each edge. In addition, a move names its binding epoch. An agent moves slots of its
+own node in its present session. A successor starts once its victims have ended. Repair waits for the fence.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from holdfast.core.region.queries.gates import REPAIR, refuse_repair
 from holdfast.core.region.state.node_usage import remaining_victims
 from holdfast.core.region.state.tables import RegionState
 
-#: Edges that other commands commit; a move along one of them is refused.
+#: Target phases that other commands commit; Move refuses them.
 _BY_OTHER_COMMANDS = (Phase.RESERVED, Phase.BOUND, Phase.TERMINATING, Phase.PENDING)
 
 
 def move(state: RegionState, command: Move, ctx: CommandContext) -> Accepted | Refused:
-    """Move slots, judged one by one."""
+    """Move slots, each decided alone."""
     refused = wrong_count(len(command.moves))
     if refused is not None:
         return refused
@@ -95,11 +95,11 @@ def _refuse(
 
 
 def _refuse_unknown(slot: Slot, node: Node) -> Infeasible | None:
-    """What the agent still answers for is not unknown, and neither is what was fenced: that is known to be dead."""
+    """Refuse `unknown` for a slot whose agent still has its session, and for a fenced slot, which has surely ended."""
     if slot.cause == "fenced":
-        return Infeasible(Code.WRONG_PHASE, "was fenced: it is known to be dead")
+        return Infeasible(Code.WRONG_PHASE, "was fenced: its run has ended")
     if node.session and slot.reported > node.session:
-        return Infeasible(Code.TOO_EARLY, f"the agent of {node.name} lives in session {node.session}")
+        return Infeasible(Code.TOO_EARLY, f"the agent of {node.name} has session {node.session}")
     return None
 
 
@@ -107,50 +107,51 @@ def _refuse_agent(
     state: RegionState, ctx: CommandContext, edge: PhaseEdge, slot: Slot, node: Node
 ) -> Infeasible | None:
     if ctx.actor != f"agent/{node.name}" or ctx.envelope.session != node.session:
-        return Infeasible(Code.NOT_OWNER, f"it stands on {node.name}, whose session is {node.session}")
+        return Infeasible(Code.NOT_OWNER, f"it is on {node.name}, whose session is {node.session}")
     if edge.target in (Phase.STARTING, Phase.RUNNING) and slot.waits_for and remaining_victims(state, slot):
-        return Infeasible(Code.TOO_EARLY, "waits for others to end first")
+        return Infeasible(Code.TOO_EARLY, "its victims must end first")
     assignment = state.assignments[slot.assignment]
     if assignment.exclusive and edge.cause != "collected":
         misfit = _refuse_report(state, ctx, edge, slot, node)
         if misfit is not None:
             return misfit
     if edge.cause == "restarted" and not may_start(state, assignment, ctx.at):
-        return Infeasible(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
+        return Infeasible(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not shipped in this term")
     if edge.cause == "restarted" and slot.restarts >= restarts_allowed(state.templates[slot.template]):
-        return Infeasible(Code.CONTRADICTORY, f"was restarted {slot.restarts} times, which is all its policy allows")
+        return Infeasible(Code.CONTRADICTORY, f"was restarted {slot.restarts} times, its policy's limit")
     if edge.cause == "completed" and not assignment.batch:
-        return Infeasible(Code.CONTRADICTORY, "is not batch work, which alone completes")
+        return Infeasible(Code.CONTRADICTORY, "only batch work completes, and it is not batch work")
     return None
 
 
 def _refuse_report(
     state: RegionState, ctx: CommandContext, edge: PhaseEdge, slot: Slot, node: Node
 ) -> Infeasible | None:
-    """What an agent says of an exclusive process: that it has it counts before its fence, and if it can end it in time;
-    anything else only from the machine that had it, or once the fence is past."""
+    """Check an agent's report about an exclusive run. `found-again` counts only before the fence, and if the agent can
+    end the run in time. Any other report counts from the machine that had the run, or after the fence.
+    """
     deadline = fenced_at(state, node)
     if edge.cause == "found-again":
         if ctx.at >= deadline:
-            return Infeasible(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
+            return Infeasible(Code.FENCE, f"its fence expired at {deadline}: it may not be adopted")
         misfit = why_unfenced(node, state.info.settings)
         return None if misfit is None else Infeasible(Code.FENCE, misfit.detail)
     if ctx.at < deadline and not is_of_this_machine(node, slot):
-        return Infeasible(Code.FENCE, f"another machine, or another life of it, had it: its fence falls at {deadline}")
+        return Infeasible(Code.FENCE, f"another machine, or an earlier boot, had it: its fence expires at {deadline}")
     return None
 
 
 def _refuse_fence(state: RegionState, ctx: CommandContext, slot: Slot, node: Node) -> Infeasible | None:
-    """Repair acts on what the agent of an ended session held, once the fence of that session is past.
+    """Check repair of a slot whose agent's session ended: only after the fence of that session.
 
-    An agent that came back before that may have kept it: then it alone can say what became of it.
+    An agent with a new session from before the fence may have adopted the run: then only its own report counts.
     """
     if slot.phase is Phase.FAILED and slot.cause == "fenced":
         return None
     deadline = fenced_at(state, node)
     if ctx.at < deadline:
-        return Infeasible(Code.FENCE, f"its fence falls at {deadline}, now is {ctx.at}")
+        return Infeasible(Code.FENCE, f"its fence expires at {deadline}, and the time is {ctx.at}")
     session = state.sessions.get(state.session_of.get(f"agent/{node.name}") or 0)
     if session is not None and (session.opened < deadline or slot.reported > session.uid):
-        return Infeasible(Code.FENCE, f"the agent of {node.name} lives and may have kept it: it must say so itself")
+        return Infeasible(Code.FENCE, f"the agent of {node.name} has a session, may have adopted it, and must report")
     return None

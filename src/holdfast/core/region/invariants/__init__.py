@@ -1,4 +1,4 @@
-"""Rules that hold in every region state, written once over a scan. Uses no function of `decide`.
+"""Rules that hold in every region state, each written once over a scan. They use no function of `decide`.
 
 - `scan`      the rows to check: all of them, or those near a batch
 - `counts`    counts and indexes against their rows

@@ -22,7 +22,7 @@ from holdfast.core.region.state.tables import RegionState
 def charges_conserved(at: RegionScan) -> Iterator[str]:
     for key, slot in at.slots():
         if not slot.account and slot.phase is not Phase.PENDING:
-            yield f"slot {key} is {slot.phase} and charged to nobody"
+            yield f"slot {key} is {slot.phase} and not charged"
     for account, needed in at.charged().items():
         charged = amounts((at.state.account_usage.get(account) or AccountUsage()).charged)
         if charged != needed:
@@ -34,13 +34,13 @@ def within_grants(at: RegionScan) -> Iterator[str]:
         allowance = at.state.accepted_grants.get(account)
         over = first_exceeded(use.charged, allowance.limit if allowance else ZERO)
         if over:
-            yield f"{account} is charged more {over} than it settled on"
+            yield f"{account} is charged more {over} than its settled grant"
 
 
 def rooms_conserved(at: RegionScan) -> Iterator[str]:
     for uid, usage in at.rooms():
         if recount_usage(at.state, uid, usage.revision) != usage:
-            yield f"room {uid} is not the sum of what stands there"
+            yield f"usage of node {uid} is not the sum of its slots and holds"
 
 
 def counts_agree(at: RegionScan) -> Iterator[str]:
@@ -96,7 +96,7 @@ def rights_held(at: RegionScan) -> Iterator[str]:
 
 
 def _beyond(state: RegionState, key: tuple[str, str], over: int) -> Iterator[str]:
-    """Holds, or is open as a breach and has not grown."""
+    """Report an overshoot, unless an open breach covers it."""
     breach = state.breaches.get(key)
     if over > (breach.overshoot if breach else 0):
-        yield f"{key[1]} is over by {over}, and {breach.overshoot if breach else 'nothing'} is open"
+        yield f"{key[1]} has overshoot {over}, and its breach {breach.overshoot if breach else 'none'}"

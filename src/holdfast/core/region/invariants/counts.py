@@ -1,7 +1,7 @@
-"""Counts and indexes, held against their rows: everywhere by building them anew, near a batch by the difference.
+"""Counts and indexes, compared with their rows: in a full scan with a rebuild, near a batch by the difference.
 
-After a batch each count has changed by exactly as much as the rows that were written. Both changes are made one list of
-numbers, one for each thing that is counted, and compared. A count of nothing may be kept or left out.
+A batch changes each count exactly as the rows that it wrote require. Both changes become one list of numbers, one per
+counted value, and are compared. A count of zero may have a row or not.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from holdfast.core.region.state.rebuild import rebuild
 from holdfast.core.region.state.slot_kinds import slot_kind
 from holdfast.core.region.state.tables import RegionState, SlotKind
 
-#: What is counted (its table, its key, the part of its row), and how much of it there is.
+#: Numbers by what they count: table, key, part of the row.
 Counts = Counter[tuple[object, ...]]
 
 _EMPTY = {"uses": AccountUsage()}
-#: Tables that are counts or indexes; requests are stored, and count their open slots.
+#: Tables that are counts or indexes. Requests are stored rows that contain a count of open slots.
 _COUNTS = (
     "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "template_uses", "domains",
     "node_kinds", "node_labels", "node_amounts", "members", "requests",
 )  # fmt: skip
-#: What a slot is counted by, beside its own row.
+#: Tables on which the counts of a slot depend, beside its own row.
 _COUNTED_BY = ("templates", "assignments", "nodes")
-#: Of these, which list numbers in order.
+#: Count tables whose rows are sorted lists of numbers.
 _LISTS = ("assignments_of", "blocks", "holds_of")
 
 
 def miscounted_anywhere(state: RegionState) -> Iterator[str]:
-    """Tables and sums that are not what a rebuild makes of the stored rows."""
+    """Find tables and sums that differ from a rebuild of the stored rows."""
     fresh = state.fork()
     rebuild(fresh)
     for spec in state.TABLES:
@@ -51,21 +51,21 @@ def miscounted_anywhere(state: RegionState) -> Iterator[str]:
             mine = {key: row for key, row in state.table(spec.name).unordered() if row != _EMPTY.get(spec.name)}
             theirs = {key: row for key, row in fresh.table(spec.name).unordered() if row != _EMPTY.get(spec.name)}
             if mine != theirs:
-                yield f"{spec.name} is not what its rows add up to"
+                yield f"{spec.name} does not agree with its rows"
     if state.totals != fresh.totals:
-        yield f"sums are {state.totals}, the rows add up to {fresh.totals}"
+        yield f"totals are {state.totals}, from the rows {fresh.totals}"
     if state.silent != fresh.silent:
-        yield f"silent nodes are {state.silent}, the rows say {fresh.silent}"
+        yield f"silent nodes are {state.silent}, from the rows {fresh.silent}"
     if state.unended != fresh.unended:
-        yield f"assignments that have not ended are {state.unended}, the rows say {fresh.unended}"
+        yield f"assignments that have not ended are {state.unended}, from the rows {fresh.unended}"
     pending = Counter((s.assignment, s.template) for _, s in state.slots.unordered() if s.phase is Phase.PENDING)
     opened = {(r.assignment, r.template): r.open for _, rs in state.requests.unordered() for r in rs}
     if dict(pending) != opened:
-        yield "requests do not count the open slots"
+        yield "open counts of requests do not agree with the pending slots"
 
 
 def miscounted_near(near: BatchScan[RegionState], changed: Counts) -> Iterator[str]:
-    """Counts that have not changed by what their rows have."""
+    """Find counts whose change differs from the change of their rows."""
     kept: Counts = Counter()
     for table in _COUNTS:
         for key, old, new in near.change.rows(table):
@@ -86,7 +86,7 @@ def miscounted_near(near: BatchScan[RegionState], changed: Counts) -> Iterator[s
 
 
 def changed_counts(near: BatchScan[RegionState]) -> Counts:
-    """By how much the rows that are looked at have changed what is counted over them; those as they were cancel out."""
+    """Return the change of each count by the scanned rows; unchanged rows cancel out."""
     found: Counts = Counter()
     slots = _differing(near)
     for state, sign in ((near.before, -1), (near.state, 1)):
@@ -112,8 +112,9 @@ def changed_counts(near: BatchScan[RegionState]) -> Counts:
 
 
 def _differing(near: BatchScan[RegionState]) -> list[SlotKey]:
-    """The slots that are looked at, without those whose rows are as they were: they count for what they did, unless
-    something else that they are counted by is another one."""
+    """Return the scanned slots without unchanged rows: those count as before, unless a row that they depend on has
+    changed.
+    """
     keys, touched = near.keys("slots"), near.change.touched
     if any(touched.get(table) for table in _COUNTED_BY):
         return keys
@@ -166,7 +167,7 @@ def _count_amounts(found: Counts, what: tuple[object, ...], amounts: Resources, 
 
 
 def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
-    """A row of a count, as numbers."""
+    """Add a row of a count table, as numbers."""
     if row is None:
         return
     match table:
@@ -188,7 +189,7 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
 
 
 def _keep_listed(kept: Counts, table: str, key: Any, old: tuple[Any, ...], new: tuple[Any, ...]) -> None:
-    """Only those that came or went: a list may be long."""
+    """Add the numbers that a list gained or lost: a list may be long."""
     was, now = set(old), set(new)
     kept.update({(table, key, number): -1 for number in sorted(was - now)})
     kept.update({(table, key, number): 1 for number in sorted(now - was)})
@@ -197,7 +198,7 @@ def _keep_listed(kept: Counts, table: str, key: Any, old: tuple[Any, ...], new: 
 
 
 def _keep_bits(kept: Counts, key: tuple[Revision, int], old: dict[SlotKind, int], new: dict[SlotKind, int]) -> None:
-    """Only those that came to a kind, or left it."""
+    """Add the ordinals that a kind gained or lost."""
     assignment, block = key
     for kind in sorted({*old, *new}):
         was, now = old.get(kind, 0), new.get(kind, 0)

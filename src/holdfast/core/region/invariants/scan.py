@@ -1,13 +1,13 @@
-"""Where a region's promises are looked at: everywhere, or near what a batch has written.
+"""Rows that invariants check: all of a region, or those near a batch.
 
-What lies next to a written row: the node that a slot or hold stands on, with all that stands there; the victims that a
-slot waits for; the node of an agent whose session ended. Sums over a whole account or assignment are never walked
-through: what they were before is changed by what was written.
+Rows near a written row are: the node of a slot or hold, with everything placed there; the victims of a slot; the node
+of an agent whose session ended. A batch scan computes sums from their old value and the written rows, never from all
+rows of an account or assignment.
 
 Size: every row that an invariant may be about, in both scans.
 
-Three rare things are looked at as widely as they reach: a new jurisdiction at every assignment; a right that is taken
-from, or missing to, an exclusive assignment at its slots; a template that goes while something is of it at every slot.
+Three rare changes are scanned as widely as they reach. A new jurisdiction: every assignment. An exclusive assignment
+that loses or lacks a right: its slots. A template deleted while in use: every slot.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ _ON_NODE = tuple(phase for phase in PHASES if phase in ON_NODE)
 
 
 def amounts(resources: Resources) -> Amounts:
-    """The amounts that are not zero, by name."""
+    """Return the nonzero amounts, by name."""
     standard = (("cpu", resources.cpu), ("memory", resources.memory), ("disk", resources.disk), ("gpu", resources.gpu))
     return {name: amount for name, amount in (*standard, *resources.extended) if amount}
 
 
 class RegionFullScan:
-    """All of a region, and sums counted anew from its rows."""
+    """All rows of a region, and sums computed from them."""
 
     def __init__(self, state: RegionState) -> None:
         self.state = state
 
     def slots(self) -> Slots:
-        """Slots whose own rows are looked at."""
+        """Return the slots whose own rows are checked."""
         return self.state.slots.unordered()
 
     def standing(self) -> Slots:
-        """Every slot of each node that is looked at."""
+        """Return every slot of each checked node."""
         return self.state.slots.unordered()
 
     def identities(self) -> Slots:
-        """Every slot of each assignment whose rights are looked at."""
+        """Return every slot of each assignment whose rights are checked."""
         return self.state.slots.unordered()
 
     def nodes(self) -> Iterator[tuple[Revision, Node]]:
@@ -74,14 +74,14 @@ class RegionFullScan:
         return self.state.holds.unordered()
 
     def finished(self) -> Iterator[tuple[Revision, tuple[FinishedOrdinals, ...]]]:
-        """What is over for good, by assignment."""
+        """Return finished ordinals by assignment."""
         return self.state.finished.unordered()
 
     def uses(self) -> Iterator[tuple[str, AccountUsage]]:
         return self.state.account_usage.unordered()
 
     def charged(self) -> dict[str, Amounts]:
-        """By account: what its slots and holds need."""
+        """Return by account what its slots and holds need."""
         state = self.state
         kinds = Counter((slot.account, slot.template) for _, slot in state.slots.unordered() if slot.account)
         charged = {account: ZERO for account, _ in state.account_usage.unordered()}
@@ -93,16 +93,16 @@ class RegionFullScan:
         return {account: amounts(need) for account, need in charged.items()}
 
     def placed(self) -> dict[Revision, int]:
-        """By assignment: how many of its slots stand on nodes."""
+        """Return by assignment the number of its slots on nodes."""
         return Counter(slot.assignment for _, slot in self.state.slots.unordered() if slot.phase in ON_NODE)
 
     def miscounts(self) -> Iterator[str]:
-        """Counts and indexes that are not what their rows add up to."""
+        """Find counts and indexes that do not agree with their rows."""
         return miscounted_anywhere(self.state)
 
 
 class RegionBatchScan(Near[RegionState]):
-    """What a batch has written in a region, and what lies next to it."""
+    """Rows that a batch has written in a region, and rows near them."""
 
     def __init__(self, change: BatchDiff[RegionState]) -> None:
         super().__init__(change)
@@ -134,7 +134,7 @@ class RegionBatchScan(Near[RegionState]):
             self.include("slots", (key for key, slot in rows if slot.template in lost or slot.next_template in lost))
 
     def _used(self, digest: str) -> bool:
-        """Whether something is of a template that was there before and is another now, or gone."""
+        """Return whether a slot or assignment uses a template that the batch changed or deleted."""
         count = self.before.template_uses.get(digest) or 0
         for _, *slots in self.change.rows("slots"):
             for slot, sign in zip(slots, (-1, 1), strict=True):
@@ -145,7 +145,7 @@ class RegionBatchScan(Near[RegionState]):
         return count > 0
 
     def _slots_of(self, assignment: Revision) -> list[SlotKey]:
-        """The slots that an assignment had before, or has been given since."""
+        """Return the slots that an assignment had before the batch, or has got in it."""
         known = self.before.assignments.get(assignment)
         ordinals = ordinals_of(self.before, assignment)
         written = [
@@ -167,7 +167,7 @@ class RegionBatchScan(Near[RegionState]):
         self.include("node_reports", uids)
 
     def _breached(self, kind: str, invariant: str = "") -> list[Revision]:
-        """The nodes or assignments whose breaches were opened, changed or closed."""
+        """Return the nodes or assignments whose breaches were opened, changed or closed."""
         parts = [(name, *key.split("/")) for name, key in self.change.touched.get("breaches", ())]
         return [int(part[2]) for part in parts if part[1] == kind and invariant in ("", part[0])]
 
@@ -181,9 +181,9 @@ class RegionBatchScan(Near[RegionState]):
         return present(self.state, "slots", keys)
 
     def identities(self) -> Slots:
-        """Of assignments that were written or whose breach was, and of those with a slot that stands without a right.
+        """Return slots of assignments that were written, whose breach was, or that have a slot without a right.
 
-        Elsewhere there are no more without a right than there were.
+        Other assignments cannot have got more slots without a right.
         """
         doubtful = dict.fromkeys((*self.keys("assignments"), *self._breached("assignment", REGION_RIGHT)))
         for _, slot in self.slots():
@@ -219,7 +219,7 @@ class RegionBatchScan(Near[RegionState]):
 
     @cached_property
     def changed(self) -> Counts:
-        """By how much the stored rows have changed what is counted over them."""
+        """Return the change of each count by the written rows."""
         return changed_counts(self)
 
     def charged(self) -> dict[str, Amounts]:

@@ -1,8 +1,7 @@
-"""What must hold in every state of a region: one table that tests, simulator, documents and review read.
+"""Invariants of slots, devices, ports, epochs, references and finished ordinals.
 
-Each promise is written once, over the places where it is looked at (see `scan`): all of the region, or what
-lies near a batch. Each counts from the stored rows. Rooms and derived tables, which evolve keeps step by step, are
-compared with what a recount gives.
+Each invariant is written once over a scan (see `scan`): all of the region, or the rows near a batch. Each counts from
+the stored rows. Node usage and derived tables, which evolve updates step by step, are compared with a recount.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ def unique_binding(at: RegionScan) -> Iterator[str]:
     for (key, uid), times in listed.items():
         slot = at.state.slots.get(key)
         if times > 1 or slot is None or slot.node != uid:
-            yield f"room {uid} lists {key} {times} times"
+            yield f"usage of node {uid} lists {key} {times} times"
     for key, slot in at.slots():
         if (slot.phase in ON_NODE) != ((key, slot.node) in listed) or (slot.workload, slot.ordinal) != key:
             yield f"slot {key} is {slot.phase} on {slot.node}"
 
 
 def _present(state: RegionState, slot: Slot) -> bool:
-    """Whether the slot has its devices and ports to itself: it waits for nobody."""
+    """Return whether the slot has its devices and ports to itself: it waits for no victim."""
     return not any(
         (state.slots.get(victim) or slot).successor == (slot.workload, slot.ordinal) for victim in slot.waits_for
     )
@@ -74,7 +73,7 @@ def references_hold(at: RegionScan) -> Iterator[str]:
     for key, slot in at.slots():
         templates = [name for name in (slot.template, slot.next_template) if name and name not in state.templates]
         if slot.assignment not in state.assignments or templates or (slot.node and slot.node not in state.nodes):
-            yield f"slot {key} refers to what is not there"
+            yield f"slot {key} refers to an object that does not exist"
         if slot.successor is not None:
             heir = state.slots.get(slot.successor)
             if (
@@ -83,33 +82,33 @@ def references_hold(at: RegionScan) -> Iterator[str]:
                 or heir.node != slot.node
                 or slot.phase is not Phase.TERMINATING
             ):
-                yield f"slot {key} names an heir that does not wait for it"
+                yield f"slot {key} names a successor that does not wait for it"
     for uid, hold in at.holds():
         if hold.node not in state.nodes:
-            yield f"hold {uid} is on a node that is gone"
+            yield f"hold {uid} is on a node that does not exist"
     for uid, _ in at.node_reports():
         if uid not in state.nodes:
-            yield f"a node is reported of that is gone: {uid}"
+            yield f"there is a load report of node {uid}, which does not exist"
 
 
 def pending_holds_nothing(at: RegionScan) -> Iterator[str]:
     for key, slot in at.slots():
         holds = slot.node or slot.devices or slot.ports or slot.epoch or slot.waits_for or slot.successor
         if slot.phase is Phase.PENDING and holds:
-            yield f"slot {key} waits and yet holds something"
+            yield f"slot {key} is pending and holds something"
         if slot.phase is Phase.RELEASED:
-            yield f"slot {key} rests in released"
+            yield f"slot {key} stays in released"
 
 
 def finished_stays(at: RegionScan) -> Iterator[str]:
     for key, slot in at.slots():
         if is_finished(at.state, slot.assignment, slot.ordinal):
-            yield f"slot {key} is {slot.phase}, and over for good"
+            yield f"slot {key} is {slot.phase}, and finished"
     for uid, rows in at.finished():
         assignment = at.state.assignments[uid]
         asked = [share.template for share in assignment.shares if assignment.batch]
         if assignment.stage is not AssignmentStage.ENDED and not all(row.template in asked for row in rows):
-            yield f"assignment {uid} has finished what it does not ask for"
+            yield f"assignment {uid} has finished ordinals of a template that it does not have"
         runs = [runs for row in rows for runs in (row.done, row.failed)]
         numbers = [number for one in runs for run in one for number in range(*run)]
         if not numbers or len(set(numbers)) != len(numbers) or not all(map(is_well_formed, runs)):
@@ -120,4 +119,4 @@ def lists_kept(at: RegionScan) -> Iterator[str]:
     listing = at.state.region.listing
     kept = sorted(part for part, _ in at.state.listed_names.unordered())
     if kept != list(range(listing.parts if listing is not None else 0)):
-        yield f"names of parts {kept} are kept, and of the list under way is known: {listing}"
+        yield f"names of parts {kept} are stored, and the list in progress is {listing}"

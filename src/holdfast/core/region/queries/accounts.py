@@ -1,7 +1,7 @@
-"""Who pays, how often an account can still afford something, and what is kept for protected tenants.
+"""Charges of accounts, how many slots they can still pay, and the capacity protected for tenants.
 
-A placement of many equal slots asks once how many of them an account affords and how many leave the protected room
-alone; each placement then only counts down.
+A placement of many equal slots computes once how many of them an account can pay and how many leave protected capacity
+free; each placement then counts down.
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.state.account_usage import owed
 from holdfast.core.region.state.tables import RegionState
 
-#: More than any command can ask for.
+#: More than any command can request.
 UNLIMITED = 1 << 30
 
 
 def charged(state: RegionState, account: str) -> Resources:
-    """What the account is charged now."""
+    """Return the present charge of the account."""
     use = state.account_usage.get(account)
     return ZERO if use is None else use.charged
 
 
 def is_emergency(account: str) -> bool:
-    """Whether it is of an emergency quota."""
+    """Return whether the account is an emergency quota."""
     return account.startswith("emergency/")
 
 
 def has_emergencies(state: RegionState) -> bool:
-    """Whether anything is charged to an emergency quota: seldom."""
+    """Return whether an emergency quota is charged; rarely true."""
     return any(is_emergency(account) for account, _ in state.account_usage.unordered())
 
 
 def paid_until(state: RegionState, account: str) -> Instant | None:
-    """When what the account has paid for ends with its grant; None: it does not (RULES 7)."""
+    """Return when the slots charged to the account end with its grant; None: they do not (RULES 7)."""
     if not is_emergency(account):
         return None
     allowance = state.accepted_grants.get(account)
     return allowance.ends if allowance is not None else 0
 
 
-#: What `affordable_count` says of an account whose grant has ended.
+#: Result of `affordable_count` for an account whose grant has ended.
 GRANT_ENDED = -1
 
 
 def affordable_count(state: RegionState, account: str, at: Instant, need: Resources, spent: Resources = ZERO) -> int:
-    """How many slots of this need the account can still pay after `spent`, or `GRANT_ENDED`.
+    """Return how many slots of this need the account can pay after `spent`, or `GRANT_ENDED`.
 
-    Nothing is added above the target (RULES 7).
+    No charge is added above the target (RULES 7).
     """
     allowance = state.accepted_grants.get(account)
     if allowance is None:
@@ -73,9 +73,10 @@ def affordable_count(state: RegionState, account: str, at: Instant, need: Resour
 def unprotected_count(
     state: RegionState, account: str, spent: Resources, need: Resources, paid_off: Resources = ZERO
 ) -> int:
-    """How many slots of this need can be placed, after `spent`, before other protected tenants are crowded out.
+    """Return how many slots of this need can be placed, after `spent`, with the capacity of other protected tenants
+    free.
 
-    Only resources that somebody else is still owed are asked about. `paid_off` is what others are owed no more.
+    Only resources that are owed to another account count. `paid_off` is the amount no longer owed to others.
     """
     sums = state.totals
     shield = sums.shield if paid_off is ZERO else subtract(sums.shield, paid_off)
@@ -90,7 +91,7 @@ def unprotected_count(
         and capacity.disk - taken.disk - shield.disk >= PARTS_MAX * need.disk
         and capacity.gpu - taken.gpu - shield.gpu >= PARTS_MAX * need.gpu
     ):
-        return PARTS_MAX  # the usual case: enough for the largest command, whoever asks
+        return PARTS_MAX  # the usual case: enough for the largest command of any account
     mine = owed(state, account)
     most = UNLIMITED
     if need.cpu and shield.cpu > mine.cpu:

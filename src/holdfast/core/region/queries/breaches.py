@@ -1,8 +1,7 @@
-"""Promises that the world has broken: open, with an owner and a deadline, and never allowed to grow (RULES 18).
+"""Breaches: invariants that a fact broke, with owner and deadline; they may never grow (RULES 18).
 
-A node that shrinks or isolates less, a taint that evicts, a jurisdiction that changes: none of these can be refused,
-they are facts. What they break is opened as a breach in the same commit; gates keep adding nothing; whoever owns the
-breach closes it when it is cured.
+A node that shrinks or isolates less, a taint that evicts, a new jurisdiction: these are facts, and cannot be refused.
+The commit that records the fact opens the breach. Gates add nothing to it. Its owner closes it once it is cured.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from holdfast.core.region.state.lookups import phase_count
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
 
-#: Why a hold is given back of a node that has become too small.
+#: Why a hold on a node that has become too small is released.
 HOLD_TOO_LARGE = "no-room"
 
 
@@ -33,7 +32,7 @@ Overshoots = dict[tuple[str, str], int]
 
 
 def capacity_overshoots(node: Node, usage: NodeUsage) -> Overshoots:
-    """By how much what stands on a node is more than the node has, per resource and device."""
+    """Return by how much a node's usage exceeds its capacity, per resource and device."""
     found: Overshoots = {}
     extended = sorted({name for amounts in (usage.all, usage.firm, usage.held) for name, _ in amounts.extended})
     for name in ("cpu", "memory", "disk", "gpu", *extended):
@@ -50,14 +49,16 @@ def capacity_overshoots(node: Node, usage: NodeUsage) -> Overshoots:
 
 
 def allowed_overshoots(state: RegionState, node: Node) -> Overshoots:
-    """How many slots stand on a node where they may not."""
+    """Return the number of slots on a node where they are not allowed."""
     count = len(excluded(state, node))
     return {(REGION_ALLOWED, f"node/{node.uid}"): count} if count else {}
 
 
 def excluded(state: RegionState, node: Node) -> list[Slot]:
-    """What stands on a node and may not: it is evicted, the node is kept for others or does not isolate it as it has
-    to be, or takes one tenant at a time and another one keeps it."""
+    """Return slots that may not stay on a node.
+
+    A taint evicts them, the node is reserved for others or isolates them too little, or another tenant keeps it.
+    """
     slots, staying = _standing(state, node)
     if takes_one_tenant(node):
         kept_by = keeping_tenant(state, node, staying)
@@ -69,12 +70,12 @@ def excluded(state: RegionState, node: Node) -> list[Slot]:
 
 
 def keeper_of(state: RegionState, node: Node) -> str:
-    """Who keeps a node that takes one tenant at a time; empty: nobody."""
+    """Return the tenant that keeps a node that takes one tenant at a time; empty: none."""
     return keeping_tenant(state, node, _standing(state, node)[1])
 
 
 def _standing(state: RegionState, node: Node) -> tuple[list[Slot], list[Slot]]:
-    """What stands on a node, and what of it may stay: judged once of all that is of one assignment and template."""
+    """Return the slots on a node, and those that may stay, decided once per assignment and template."""
     slots = [state.slots[key] for key in slot_keys(state.node_usage.get(node.uid) or EMPTY_USAGE)]
     alike = {(slot.assignment, slot.template): slot for slot in slots}
     staying = {key for key, slot in alike.items() if _may_stay(state, node, slot)}
@@ -82,30 +83,30 @@ def _standing(state: RegionState, node: Node) -> tuple[list[Slot], list[Slot]]:
 
 
 def _may_stay(state: RegionState, node: Node, slot: Slot) -> bool:
-    """Whether nothing keeps it from the node but, perhaps, who else is there."""
+    """Return whether the slot may stay on the node, other tenants there aside."""
     is_foreign = is_kept_from(node, tenant_of(state, slot))
     return not (is_evicted(state, node, slot) or is_foreign or _is_exposed(state, node, slot))
 
 
 def is_evicted(state: RegionState, node: Node, slot: Slot) -> bool:
-    """Whether a taint of the node ends what stands there, and this does not tolerate it."""
+    """Return whether a taint of the node evicts the slot, and its template does not tolerate it."""
     template = state.templates[slot.template]
     return any(taint.effect is TaintEffect.EVICT and not tolerates(template, taint) for taint in node.taints)
 
 
 def _is_exposed(state: RegionState, node: Node, slot: Slot) -> bool:
-    """Whether it has to be isolated in a way that the node's agent does not enforce any more."""
+    """Return whether it requires isolation that the node's agent no longer enforces."""
     return bool(missing_capabilities(state.templates[slot.template].isolation, node.capabilities))
 
 
 def node_overshoots(state: RegionState, node: Node) -> Overshoots:
-    """Everything that is wrong with what stands on a node."""
+    """Return all overshoots of a node."""
     usage = state.node_usage.get(node.uid) or EMPTY_USAGE
     return {**capacity_overshoots(node, usage), **allowed_overshoots(state, node)}
 
 
 def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdiction: str) -> Overshoots:
-    """How many slots of an assignment stand here against its residency or without a right."""
+    """Return the number of an assignment's slots that are here against its residency, or without a right."""
     found: Overshoots = {}
     here = sum(phase_count(state, assignment.uid, phase) for phase in PHASES if phase in ON_NODE)
     if assignment.jurisdictions and jurisdiction not in assignment.jurisdictions and here:
@@ -119,18 +120,18 @@ def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdicti
 
 
 def overshoot_now(state: RegionState, invariant: str, key: str) -> int:
-    """By how much the invariant is broken there now."""
+    """Return the present overshoot of one breach."""
     return overshoots_of(state, key).get((invariant, key), 0)
 
 
 def breach_object(key: str) -> str:
-    """What a breach is about: `node/UID` or `assignment/UID`, of whatever part of it."""
+    """Return the object of a breach: `node/UID` or `assignment/UID`, without its part."""
     kind, uid, *_ = key.split("/", 2)
     return f"{kind}/{uid}"
 
 
 def overshoots_of(state: RegionState, key: str) -> Overshoots:
-    """Everything that is broken now of what a breach is about; of what is gone, nothing."""
+    """Return all present overshoots of a breach's object; empty if the object is deleted."""
     kind, _, uid = breach_object(key).partition("/")
     if kind == "node":
         node = state.nodes.get(int(uid))
@@ -140,12 +141,11 @@ def overshoots_of(state: RegionState, key: str) -> Overshoots:
 
 
 def why_displaced(state: RegionState, held: Reservation, at: Instant, kept_by: str | None = None) -> str:
-    """Why room is held in vain, so that repair gives it back; empty: it is not.
+    """Return why a hold serves no purpose, so that repair releases it; empty: it does.
 
-    Its node is lost, evicts what would stand there, is kept for or has become others', does not isolate it as it has
-    to be, or is smaller than what it holds; or its
-    assignment does not ask for it any more, or the emergency that pays for it is over. `kept_by` is the keeper of a
-    node that takes one tenant at a time, where it is known.
+    Its node is lost, evicts the held work, is reserved for or kept by other tenants, isolates too little, or is too
+    small for its holds. Or its assignment no longer has its template, or its emergency grant has ended. `kept_by` is
+    the tenant that keeps the node, if known.
     """
     node, assignment = state.nodes[held.node], state.assignments.get(held.assignment)
     if node.health is NodeHealth.LOST:

@@ -1,9 +1,9 @@
-"""What a batch of the log says of decisions: one for each pass of a scheduler and tenant, with what became of it.
+"""Scheduling decisions in a batch of the log: one per pass of a scheduler and tenant, with its outcome.
 
-    record (propose, report-pending) + its evidence ──▶ Decided: whose, when, by whom, what was found, what went where
+    record (propose, report-pending) + its evidence ──▶ DecisionWithParts: tenant, time, actor, findings, placements
 
-Told from the log alone, but for the names of assignments, which somebody else has to know. What a scheduler placed
-without saying why is a decision too: when, by whom and where it went is in the record.
+They are read from the log alone; only assignments come from the caller. A placement without evidence is a decision too:
+the record has its time, actor and nodes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from holdfast.core.region.commands import Propose, ReportPending
 from holdfast.core.region.events import PendingReported, RegionEvent, SlotsPlaced
 
 PROPOSE, REPORT = str(Propose.__struct_config__.tag), str(ReportPending.__struct_config__.tag)
-#: The commands that decisions are made by.
+#: Commands that contain decisions.
 COMMANDS = (PROPOSE, REPORT)
-#: The assignment of a uid; None: nobody knows it any more.
+#: Return the assignment of a uid; None: it is no longer known.
 Whose = Callable[[Revision], Assignment | None]
 #: A request: its assignment and its template.
 _Key = tuple[Revision, str]
@@ -44,12 +44,12 @@ _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 def has_decisions(batch: Batch[RegionEvent]) -> bool:
-    """Whether there is one in the batch."""
+    """Return whether the batch contains a decision."""
     return any(record.command in COMMANDS for record in batch.records)
 
 
 def decisions_in(batch: Batch[RegionEvent], evidence: Iterable[Evidence], whose: Whose) -> list[DecisionWithParts]:
-    """All decisions of a batch, in its order."""
+    """Return all decisions of a batch, in its order."""
     said = {one.record: one.payload for one in evidence}
     found: list[DecisionWithParts] = []
     position, number = pack_revision(batch.header.seq), pack_revision(batch.header.seq)
@@ -64,7 +64,7 @@ def decisions_in(batch: Batch[RegionEvent], evidence: Iterable[Evidence], whose:
 
 
 def _read(payload: bytes) -> DecisionEvidence:
-    """What the scheduler said; nothing when it sent something else."""
+    """Return the scheduler's evidence; empty if it cannot be read as such."""
     try:
         found = read_evidence(payload) if payload else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -73,7 +73,7 @@ def _read(payload: bytes) -> DecisionEvidence:
 
 
 class _Reading:
-    """One record with what its scheduler said."""
+    """One record with its scheduler's evidence."""
 
     def __init__(self, record: LogRecord[RegionEvent], decision: DecisionEvidence, whose: Whose) -> None:
         self._record = record
@@ -82,15 +82,15 @@ class _Reading:
         self._placed = _placed(record)
         self._waiting = {(e.assignment, e.template): e for e in record.events if isinstance(e, PendingReported)}
         self._refused = _refused(record, decision)
-        #: The view that the ledger was told; where evidence is missing, it is all that is known of it.
+        #: View in the events; the only one known if the evidence is missing.
         self._view = next((event.evidence for event in record.events if isinstance(event, SlotsPlaced)), 0)
 
     def decisions(self) -> Iterator[DecisionWithParts]:
-        """Those of its passes; then what was placed, or waits, and no pass speaks of."""
+        """Yield the decisions of its passes; then placements and reports that no pass covers."""
         told: set[_Key] = set()
         for number, one in enumerate(self._decision.passes):
             keys = {(uid, one.template): generation for uid, generation in one.requests}
-            if self._waiting:  # a report is about one request, whatever its evidence says of others
+            if self._waiting:  # a report is about one request, whatever others its evidence names
                 keys = {key: generation for key, generation in keys.items() if key in self._waiting}
             keys = {key: generation for key, generation in keys.items() if key not in told}
             told.update(keys)
@@ -101,7 +101,7 @@ class _Reading:
     def _by_tenant(
         self, found: SchedulingPass | None, keys: dict[_Key, int], refused: Refusals
     ) -> Iterator[DecisionWithParts]:
-        """One decision for each tenant whose requests these are: each is told of its own."""
+        """Yield one decision per tenant of these requests: a tenant sees only its own."""
         tenants: dict[str, list[DecisionPart]] = {}
         reasons: dict[str, tuple[PendingReason, ...]] = {}
         for key, generation in keys.items():
@@ -165,7 +165,7 @@ def _outcome(
 
 
 def _placed(record: LogRecord[RegionEvent]) -> dict[_Key, DecisionPart]:
-    """By request: what was placed. An event is for one account, so there may be several for one request."""
+    """Return placements by request. An event is for one account, so a request may have several."""
     whole: dict[_Key, tuple[Revision, list[int], list[int]]] = {}
     for event in record.events:
         if isinstance(event, SlotsPlaced):
@@ -180,7 +180,7 @@ def _placed(record: LogRecord[RegionEvent]) -> dict[_Key, DecisionPart]:
 
 
 def _refused(record: LogRecord[RegionEvent], decision: DecisionEvidence) -> dict[int, Refusals]:
-    """By pass: what the ledger refused of it. A proposal's groups are the requests of its passes, in their order."""
+    """Return the ledger's refusals by pass. The groups of a proposal are the requests of its passes, in their order."""
     if record.command != PROPOSE or not record.answer:
         return {}
     try:

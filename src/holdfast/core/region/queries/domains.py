@@ -1,15 +1,14 @@
-"""Kinds of nodes: what usable nodes are for, counted where they are; and in which domains a template could stand.
+"""Domains in which a template could be placed; spread, apart and near rules over them.
 
-Replicas that are spread are held against the emptiest domain, and that must be one that could take one more: a zone
-whose nodes lack a required label, are kept for others, are too small even when empty, or are avoided has none of them
-for ever, and everything would wait for it. What is free is not asked for: a full zone is one that should take the next,
-and waiting for it is what the rule says.
+A spread rule compares with the emptiest domain that could take a replica. A zone may be unable to: its nodes lack a
+required label, are reserved for others, are too small even when empty, or are avoided. Such a zone would stay at zero,
+and every placement would wait for it forever. Free capacity does not matter: the rule says to wait for a full zone.
 
-Of kinds there are few and of nodes many. Labels are counted beside them, one by one, for there may be as many as nodes.
-Sizes are coarse, and exact amounts are counted beside them (`node_kinds`). A proposal is judged without a walk over
-nodes, unless it takes one to tell whether any of them has several labels, or just enough of several resources, at once.
+Kinds of nodes are few, nodes many. There may be as many labels as nodes, so labels are counted beside kinds, one by
+one. Exact amounts are counted beside the coarse sizes (`node_kinds`). A proposal walks over nodes only if nothing else
+shows that one of them has several labels, or just enough of several resources, at once.
 
-Spread, apart and near: the gates that count who else stands in a node's domain.
+Gates of spread, apart and near rules count other slots in a node's domain.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from holdfast.core.region.queries.fence import overrun_max
 from holdfast.core.region.state.node_kinds import NodeKind, holds, node_kind, with_at_least
 from holdfast.core.region.state.tables import RegionState
 
-#: How many slots stand in a domain: (scope, topology key, name).
+#: Return the number of slots in a domain: (scope, topology key, name).
 Counting = Callable[[tuple[str, str, str]], int]
 
 
 class DomainSubject(NamedTuple):
-    """Whose slots are to be placed where: what rules over domains are asked for."""
+    """Slots to place, as far as rules over domains need them."""
 
     template: Template
     workload: Revision
@@ -43,20 +42,20 @@ class DomainSubject(NamedTuple):
     exclusive: bool
 
 
-#: By topology key: the domains in which slots could stand, sorted.
+#: By topology key: the domains in which slots could be placed, sorted.
 ReachableDomains = Mapping[str, tuple[str, ...]]
-#: What somebody knows who keeps nodes in another form: by topology key, the domains with a usable node that would take
-#: such slots, were it empty.
+#: A search by a caller with its own node table. By topology key, it returns the domains with a usable node that would
+#: take such slots if empty.
 DomainSearch = Callable[[], Mapping[str, Iterable[str]]]
 
 
 def reachable_domains(
     state: RegionState, standing: DomainSubject, avoided: Container[str], search: DomainSearch | None = None
 ) -> ReachableDomains:
-    """The domains of the spread rules in which a usable node would take such slots, were it empty.
+    """Return the domains of the spread rules with a usable node that would take such slots if empty.
 
-    Where it takes a look at the nodes themselves, `search` is asked, if there is one: a walk over 50,000 nodes takes
-    thousands of times as long as all else.
+    If nodes themselves must be examined, `search` does it, if given: a walk over 50,000 nodes takes thousands of times
+    as long as all else.
     """
     wanted = {rule.key: 0 for rule in standing.template.spread}
     for (key, _), _ in state.domains.unordered():
@@ -93,7 +92,9 @@ def _find(kind: NodeKind, found: dict[str, set[str]]) -> None:
 
 
 def _having(state: RegionState, kind: NodeKind, count: int, template: Template) -> list[int]:
-    """How many of so many nodes of a kind have each label, and enough of each resource of which some may have less."""
+    """Return how many of `count` nodes of a kind have each label, and enough of each resource that not all have enough
+    of.
+    """
     large = holds(kind.size, template)
     if large is False:
         return [0]
@@ -106,8 +107,9 @@ def _having(state: RegionState, kind: NodeKind, count: int, template: Template) 
 def _look_through(
     state: RegionState, standing: DomainSubject, doubtful: list[NodeKind], found: dict[str, set[str]]
 ) -> None:
-    """Of some kinds each label is on some node, and some have enough of each resource: whether one has all of it is
-    told by the nodes alone. What is quickest to tell of many is asked first."""
+    """Examine nodes of kinds where each label, and enough of each resource, is on some node: only nodes show whether
+    one has all. Cheap checks come first.
+    """
     template, left = standing.template, [kind for kind in doubtful if not _is_found(kind, found)]
     if not left:
         return
@@ -128,8 +130,9 @@ def _look_through(
 
 
 def _takes(kind: NodeKind, standing: DomainSubject, overrun: Duration | None) -> bool:
-    """Whether nodes of a kind are for such slots, but for labels: what `admits` and `unfenced` say of usable ones with
-    nobody there."""
+    """Return whether nodes of a kind are for such slots, labels aside: as `admits` and `why_unfenced` for an empty
+    node.
+    """
     template = standing.template
     return (
         all(accepts(template, key, value) for key, value in kind.taints)
@@ -140,7 +143,7 @@ def _takes(kind: NodeKind, standing: DomainSubject, overrun: Duration | None) ->
 
 
 def check_domains(count: Counting, standing: DomainSubject, reach: ReachableDomains, node: Node) -> Infeasible | None:
-    """Whether one more slot there would be too many of its workload or of a group kept apart, or too far from one."""
+    """Refuse if one more slot there breaks a spread rule, exceeds an apart rule, or is too far from a near group."""
     template, tenant = standing.template, standing.tenant
     scope = f"#{standing.workload}"
     for spread in template.spread:
@@ -159,13 +162,13 @@ def check_domains(count: Counting, standing: DomainSubject, reach: ReachableDoma
 
 
 def _is_far(count: Counting, tenant: str, near: Near, node: Node) -> bool:
-    """Whether members of the group stand in the region, and none in this node's domain."""
+    """Return whether the group has slots in the region, and none in this node's domain."""
     group = f"{tenant}/{near.group}"
     here = count((group, near.key, domain_of(node, near.key)))
     return not here and count((group, REGION_WIDE, "")) > 0
 
 
 def would_hold(node: Node, template: Template) -> bool:
-    """Whether a node would hold one slot, were it empty."""
+    """Return whether an empty node would hold one slot."""
     devices, ports = picked(node, EMPTY_USAGE, template, firm=True)
     return fits(node, EMPTY_USAGE, template, devices, ports, firm=True) is None

@@ -1,10 +1,9 @@
-"""The list of endpoints: where replicas that serve, or are about to, are reached. It is derived, so it is as durable as
-the log.
+"""The list of endpoints: addresses of replicas that serve, or are about to. It is derived, so as durable as the log.
 
-    ready ──one question answered──▶ serving        listed: both, with ports, on a node with an address
-    serving ──none answered, several times──▶ ready
+    ready ──one probe passed──▶ serving         listed: both, with ports, on a node with an address
+    serving ──several probes failed──▶ ready
 
-Work that completes serves nobody and is not listed. What has no ports cannot be asked: it serves once it is ready.
+Batch work is not listed. Replicas without ports cannot be probed: they serve once they are ready.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ LISTED = (Phase.READY, Phase.SERVING)
 
 
 class EndpointCheck(NamedTuple):
-    """What an endpoint is asked: a GET of a path; without one, only whether it takes a connection."""
+    """Probe of an endpoint: a GET of a path; without a path, a connection."""
 
     host: str
     port: int
@@ -28,17 +27,17 @@ class EndpointCheck(NamedTuple):
 
 
 def is_published(state: RegionState, slot: Slot) -> bool:
-    """Whether it serves somebody, or is to: it is ready, and does not merely complete."""
+    """Return whether the slot is ready or serving, and not batch work."""
     return slot.phase in LISTED and not state.assignments[slot.assignment].batch
 
 
 def is_listed(state: RegionState, slot: Slot) -> bool:
-    """Whether it is in the list."""
+    """Return whether the slot is in the list."""
     return bool(slot.ports) and is_published(state, slot) and bool(state.nodes[slot.node].address)
 
 
 def check_for(state: RegionState, slot: Slot) -> EndpointCheck | None:
-    """What one that is listed is asked: as its readiness probe asks it over HTTP, else at its first port."""
+    """Return the probe of a listed slot: its HTTP readiness probe, or else a connection to its first port."""
     if not is_listed(state, slot):
         return None
     host = state.nodes[slot.node].address

@@ -1,7 +1,7 @@
 """Whether a template fits a node: the one function that scheduler, ledger and agent share.
 
-`admits` asks what the node is for, `fits` whether there is room. Both answer with the code of the first gate that is
-shut and what it lacked, or with nothing.
+`admits` checks what the node is for, `fits` whether it has the free capacity. Both return the code and the detail of
+the first gate that refuses, or None.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ from holdfast.core.model.records.nodes import READY, Node, label_value, ports_of
 from holdfast.core.model.values.limits import NODE_SLOTS_MAX
 from holdfast.core.model.values.resources import ZERO, add, first_lacking
 
-#: The keys of so many slots are one value, which changes with each: a node that has them takes no more.
+#: Size of the keys of `NODE_SLOTS_MAX` slots, one value that every change replaces: a node with so many takes no more.
 _CROWD_BYTES = NODE_SLOTS_MAX * KEY_BYTES
 
 STANDARD = Isolation.STANDARD
 
 
 class Infeasible(NamedTuple):
-    """The gate that is shut, and what was lacking."""
+    """The gate that refuses, and why."""
 
     code: Code
     detail: str
 
 
 def admits(node: Node, template: Template, tenant: str, there: tuple[str, ...] = ()) -> Infeasible | None:
-    """Whether the node is there for such work at all. `there` is whose work is on a node that takes one tenant at a
-    time (see `node_tenants`)."""
+    """Check whether the node is for such work at all. `there` are the tenants on a node that takes one tenant at a
+    time: see the module `node_tenants`.
+    """
     if node.health is not READY or not node.session or node.cordoned or node.draining:
         return Infeasible(Code.NODE_UNAVAILABLE, _why_unavailable(node))
     for taint in node.taints:
         if not tolerates(template, taint):
             return Infeasible(Code.TAINT, f"{taint.key}={taint.value}")
     if node.tenancy and tenant not in node.tenancy:
-        return Infeasible(Code.TENANCY, "the node is kept for other tenants")
-    if node.tenant or there or template.isolation is not STANDARD:  # asked for each placement: most have none of it
+        return Infeasible(Code.TENANCY, "the node is reserved for other tenants")
+    if node.tenant or there or template.isolation is not STANDARD:  # checked for each placement: most have none of it
         misfit = keeps_apart(node, template, tenant, there)
         if misfit is not None:
             return misfit
@@ -54,12 +55,11 @@ def admits(node: Node, template: Template, tenant: str, there: tuple[str, ...] =
 
 
 def keeps_apart(node: TenantHost, template: Template, tenant: str, there: tuple[str, ...]) -> Infeasible | None:
-    """Whether the agent of a node keeps such work from that of other tenants: the part of `admits` that an agent asks,
-    too."""
+    """Check whether the node's agent isolates such work from other tenants: the part of `admits` for agents."""
     if node.tenant and tenant != node.tenant:
-        return Infeasible(Code.TENANCY, "the node is kept for other tenants")
+        return Infeasible(Code.TENANCY, "the node is reserved for other tenants")
     if there and there != (tenant,):
-        return Infeasible(Code.ONE_TENANT, "it runs everything as one user, and another tenant's work is there")
+        return Infeasible(Code.ONE_TENANT, "it runs all work as one user, and has another tenant's work")
     lacks = missing_capabilities(template.isolation, node.capabilities)
     return Infeasible(Code.ISOLATION, f"its agent does not enforce {', '.join(lacks)}") if lacks else None
 
@@ -73,7 +73,7 @@ def _why_unavailable(node: Node) -> str:
 def fits(
     node: Node, usage: NodeUsage, template: Template, devices: tuple[int, ...], ports: tuple[int, ...], *, firm: bool
 ) -> Infeasible | None:
-    """Whether the room that is left is enough of what is needed. Reclaimable work may borrow what is held."""
+    """Check whether the free capacity suffices. Reclaimable work may use held capacity."""
     if len(usage.slots) >= _CROWD_BYTES:
         there = len(usage.slots) // KEY_BYTES
         return Infeasible(Code.CAPACITY, f"{there} replicas are on it, and it takes at most {NODE_SLOTS_MAX}")
@@ -98,7 +98,7 @@ def fits(
 def fits_devices(
     node: Node, usage: NodeUsage, template: Template, devices: tuple[int, ...], *, firm: bool
 ) -> Infeasible | None:
-    """Whether the named devices exist, are of an accepted model, and have that much free, each on its own."""
+    """Check whether the named devices exist, have an accepted model, and each has that much free."""
     if len(devices) != template.gpus or len({*devices}) != len(devices):
         return Infeasible(Code.DEVICE, f"{template.gpus} different devices are needed")
     for index in devices:
@@ -117,7 +117,7 @@ def fits_devices(
 
 
 def fits_ports(node: Node, usage: NodeUsage, wanted: int, ports: tuple[int, ...]) -> Infeasible | None:
-    """Whether the named ports are in the node's range and free."""
+    """Check whether the named ports are in the node's range and free."""
     if len(ports) != wanted or len({*ports}) != len(ports):
         return Infeasible(Code.PORT, f"{wanted} different ports are needed")
     there = ports_of(node)
@@ -132,7 +132,7 @@ def fits_ports(node: Node, usage: NodeUsage, wanted: int, ports: tuple[int, ...]
 
 
 def picked(node: Node, usage: NodeUsage, template: Template, *, firm: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Devices and ports for one slot, the first that are free; fewer than it needs where there are not as many."""
+    """Return the first free devices and ports for one slot; fewer than it needs if there are not enough."""
     devices: tuple[int, ...] = ()
     if template.gpus:
         each = replace(template, gpus=1)
@@ -154,5 +154,5 @@ def feasible(
     firm: bool = True,
     there: tuple[str, ...] = (),
 ) -> Infeasible | None:
-    """Everything that a node says to a template."""
+    """Check every gate of a node for a template."""
     return admits(node, template, tenant, there) or fits(node, usage, template, devices, ports, firm=firm)

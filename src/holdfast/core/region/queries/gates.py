@@ -1,10 +1,10 @@
-"""The gates that every way to take room shares: proposals, bindings and holds.
+"""Gates for every command that takes capacity: proposals, bindings and holds.
 
-    refuse_group    may this be placed at all now?   assigned, not paused, under the valid policy
-    refuse_node     may it be placed on this node?   what the node is for, not in a zone that is avoided
+    refuse_group    may this be placed at all now?     assigned, not paused, under the valid policy
+    refuse_node     may it be placed on this node?     what the node is for, not in an avoided zone
 
-A command that takes room asks both, whatever else it asks: so none of them can forget one. Repair asks
-`refuse_repair`. What overrides say comes from `active_overrides`, once for each command.
+Every such command checks both, in addition to its own gates. Repair checks `refuse_repair`. `active_overrides` returns
+the overrides, once per command.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from holdfast.core.region.queries.feasibility import Infeasible, admits
 from holdfast.core.region.state.lookups import valid_policy
 from holdfast.core.region.state.tables import RegionState
 
-#: The controller that people pause with repair.
+#: The controller that operators pause with repair.
 REPAIR = "controller/repair"
 
 
 def refuse_group(
     state: RegionState, overrides: ActiveOverrides, assignment: Assignment, template: str, ctx: CommandContext
 ) -> Infeasible | None:
-    """Whether slots of an assignment and template may begin now, wherever that is."""
+    """Refuse slots of an assignment and template that may not start now on any node."""
     misfit = why_not_runnable(state, assignment, template, ctx.at) or refuse_paused(overrides, assignment.tenant)
     if misfit is not None:
         return misfit
@@ -40,13 +40,13 @@ def refuse_group(
 def refuse_node(
     overrides: ActiveOverrides, node: Node, template: Template, tenant: str, there: tuple[str, ...]
 ) -> Infeasible | None:
-    """Whether a node may take such work now, beside what is there, if it has the room."""
+    """Refuse a node that may not take such work now. `there` are its tenants. Capacity is not checked."""
     misfit = admits(node, template, tenant, there)
     return misfit if misfit is not None else refuse_zone(overrides, node)
 
 
 def refuse_paused(overrides: ActiveOverrides, tenant: str) -> Infeasible | None:
-    """Whether people have paused scheduling for the tenant."""
+    """Refuse if an override has paused scheduling for the tenant."""
     pause = overrides.pause_of(tenant)
     if pause is None:
         return None
@@ -54,14 +54,14 @@ def refuse_paused(overrides: ActiveOverrides, tenant: str) -> Infeasible | None:
 
 
 def refuse_zone(overrides: ActiveOverrides, node: Node) -> Infeasible | None:
-    """Whether people say to avoid the node's zone."""
+    """Refuse if an override avoids the node's zone."""
     if node.zone not in overrides.zones:
         return None
     return Infeasible(Code.NODE_UNAVAILABLE, f"zone {node.zone} is avoided by an override")
 
 
 def refuse_repair(overrides: ActiveOverrides) -> Infeasible | None:
-    """Whether people have paused repair: then it gives up nothing, and stops nothing."""
+    """Refuse if an override has paused repair: then repair releases nothing and stops nothing."""
     if overrides.repair is None:
         return None
     return Infeasible(Code.PAUSED, f"repair is paused by an override until {overrides.repair.ends}")

@@ -1,10 +1,10 @@
-"""The conditions of a node, told from its row: nothing of them is stored, so none can be out of date.
+"""Conditions of a node, computed from its row. They are not stored, so they cannot be stale.
 
-Usable        new work may be placed there           otherwise: who or what keeps it away
-SameMachine   its agent is back on the machine that it was on, in the same life of it
-TenantsApart  what one tenant runs there cannot reach what another does: own users, or one tenant at a time
-TimesKept     exclusive work ends there before its fence is past
-TokenPrivate  what runs there cannot read the token of its agent: it has another user
+Usable          new work may be placed there           otherwise: the cause that prevents it
+SameMachine     its agent is back on the same machine, in the same boot
+TenantsApart    runs of one tenant cannot reach those of another: own users, or one tenant at a time
+TimesKept       exclusive work ends there before its fence has passed
+TokenPrivate    runs cannot read the agent's token: they have another user
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from holdfast.core.region.queries.fence import why_unfenced
 
 
 def node_conditions(node: Node, settings: Settings) -> tuple[Condition, ...]:
-    """All of them, by type."""
+    """Return all conditions, by type."""
     return (_same_machine(node), _tenants_apart(node), _times_kept(node, settings), _token_private(node), _usable(node))
 
 
 def exposures(node: Node) -> tuple[ConditionReason, ...]:
-    """What is open to others on a node: what `status` warns of."""
+    """Return what is exposed on a node: `status` warns of it."""
     if Capability.USERS in node.capabilities:
         return ()
     return (ConditionReason.TOKEN_READABLE, *((ConditionReason.USER_SHARED,) if shares_a_user(node) else ()))
@@ -34,7 +34,7 @@ def _usable(node: Node) -> Condition:
         return _condition("Usable", ConditionReason.DRAINING if node.draining else ConditionReason.CORDONED, node.note)
     if node.health is NodeHealth.LOST:
         return _condition(
-            "Usable", ConditionReason.LOST, "its agent is silent, and its fence is past", node.session_ended
+            "Usable", ConditionReason.LOST, "its agent has no session, and its fence has passed", node.session_ended
         )
     if not node.session or node.health is not READY:
         return _condition("Usable", ConditionReason.SESSION_ENDED, "its agent has no session", node.session_ended)
@@ -42,12 +42,12 @@ def _usable(node: Node) -> Condition:
 
 
 def _same_machine(node: Node) -> Condition:
-    """What was exclusive there waits for the fence, whatever the machine of now says of it (RULES 23)."""
+    """Exclusive work there waits for the fence, whatever the present machine reports of it (RULES 23)."""
     before, now = node.machine_before, node.machine
     if not node.machine_changed:
         return _condition("SameMachine")
     if (before.id, before.host) == (now.id, now.host):
-        return _condition("SameMachine", ConditionReason.REBOOTED, "the machine was started anew", node.machine_changed)
+        return _condition("SameMachine", ConditionReason.REBOOTED, "the machine was rebooted", node.machine_changed)
     message = f"its agent runs on {_named(now)}, and ran on {_named(before)}"
     return _condition("SameMachine", ConditionReason.MACHINE_REPLACED, message, node.machine_changed)
 
@@ -64,7 +64,7 @@ def _times_kept(node: Node, settings: Settings) -> Condition:
 def _tenants_apart(node: Node) -> Condition:
     if ConditionReason.USER_SHARED not in exposures(node):
         return _condition("TenantsApart")
-    message = "tenants share a user there: what one runs can read and signal what another does"
+    message = "tenants share a user there: runs of one can read and signal runs of another"
     return _condition("TenantsApart", ConditionReason.USER_SHARED, message)
 
 
@@ -72,7 +72,7 @@ def _token_private(node: Node) -> Condition:
     if ConditionReason.TOKEN_READABLE not in exposures(node):
         return _condition("TokenPrivate")
     return _condition(
-        "TokenPrivate", ConditionReason.TOKEN_READABLE, "what runs there has its agent's user, and can read its token"
+        "TokenPrivate", ConditionReason.TOKEN_READABLE, "runs there have their agent's user, and can read its token"
     )
 
 

@@ -1,10 +1,9 @@
-"""Whose work is on a node that takes one tenant at a time: all of it runs as one user.
+"""Tenants with work on a node that takes one tenant at a time: all of it runs as one user.
 
-    nobody's ──a placement or a hold of some tenant──▶ that tenant's ──nothing of it is left──▶ nobody's
+    no tenant ──a placement or a hold of some tenant──▶ that tenant's ──its last work ends──▶ no tenant
 
-Nothing of this is stored: it is told from what stands and is held there, so it is true of every state. A node on which
-tenants stood apart may come back with an agent that has one user for all: then the tenant that has most there keeps it,
-and the others are stopped as any breach says (RULES 18).
+Computed from slots and holds, so right in every state. A node with isolated tenants may return with an agent that has
+one user for all. Then the tenant with most slots keeps it, and the others are stopped as by any breach (RULES 18).
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.region.state.tables import RegionState
 
-#: Of a node on which nothing is, or that takes any tenants beside one another.
+#: Result for a node without work, or one that takes several tenants.
 NO_TENANTS: tuple[str, ...] = ()
 
 
 def tenants_on(state: RegionState, node: Node) -> tuple[str, ...]:
-    """Whose work stands or is held on a node that takes one tenant at a time, sorted; of others it makes no
-    difference."""
+    """Return the tenants with slots or holds on a node that takes one tenant at a time, sorted; otherwise none."""
     if not takes_one_tenant(node):
         return NO_TENANTS
     usage = state.node_usage.get(node.uid)
@@ -32,20 +30,24 @@ def tenants_on(state: RegionState, node: Node) -> tuple[str, ...]:
 
 
 def tenants_in(state: RegionState, usage: NodeUsage) -> tuple[str, ...]:
-    """Whose work stands or is held in a room, sorted. All slots of a workload are one tenant's: one is looked at."""
+    """Return the tenants with slots or holds in this usage, sorted. One slot per workload suffices: they share a
+    tenant.
+    """
     slots = {tenant_of(state, state.slots[key]) for key in dict(slot_keys(usage)).items()}
     return tuple(sorted(slots | {state.holds[uid].tenant for uid in usage.holds}))
 
 
 def tenant_of(state: RegionState, slot: Slot) -> str:
-    """Whose slot it is."""
+    """Return the tenant of a slot."""
     return state.assignments[slot.assignment].tenant
 
 
 def keeping_tenant(state: RegionState, node: Node, staying: Iterable[Slot]) -> str:
-    """Who keeps a node that takes one tenant at a time: of those that may stay there who has most, by name where that
-    is equal; of a node on which nothing stands, for whom room was held first. However many leave, those beside the
-    keeper become no more by it."""
+    """Return the tenant that keeps a node that takes one tenant at a time.
+
+    It is the one with most slots that may stay there, the first by name if equal. On a node without slots it is the
+    tenant of the first hold. The result does not change while slots of other tenants leave.
+    """
     counts: Counter[str] = Counter()
     for assignment, count in Counter(slot.assignment for slot in staying).items():
         counts[state.assignments[assignment].tenant] += count

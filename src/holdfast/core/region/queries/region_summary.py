@@ -1,10 +1,10 @@
-"""A region in short: what its usable nodes have and lack, what accounts are charged, what is not as it should be.
+"""Summary of a region: capacity and free capacity of usable nodes, charges of accounts, and issues.
 
     nodes ──▶ by pool and by what they are for and can do ──▶ Summary ◀── uses, silent nodes, breaches, requests
 
-It is a function of the state and of nothing else, so that two reports from one position of the log are the same. It
-looks at every node: whoever shares its thread with others makes it bit by bit. Rows that change meanwhile are seen as
-they are when their turn comes; a report is as of the position at which it was begun, and the next one tells of them.
+It depends on the state alone, so two summaries of one log position are equal. It reads every node, in steps, so that
+other tasks of the thread can run. A row that changes meanwhile counts as it is in its step. The report has the position
+of its start; the next one contains later changes.
 
 Size: what is told and how much of it at most are one thing; apart, the bounds would not be seen where a part is added.
 """
@@ -43,29 +43,29 @@ from holdfast.core.region.queries.node_conditions import exposures
 from holdfast.core.region.queries.workload_report import run_to_end
 from holdfast.core.region.state.tables import RegionState
 
-#: So many nodes, or requests, are looked at in one bit: about a millisecond.
+#: Nodes or requests per step: about a millisecond.
 BIT = 200
-#: At most so many kinds of nodes are told apart. The smaller ones beyond are one kind, whose pool is `MIXED`: it has no
-#: labels, taints or tenancy, though its nodes may, and whoever reads it takes it for nodes that admit everything: all
-#: that can be enforced counts as enforced there.
+#: Largest number of node kinds in a summary. Smaller kinds beyond it become one kind with pool `MIXED`: without labels,
+#: taints or tenancy, though its nodes may have them. Readers must treat it as nodes that admit everything; it has every
+#: capability.
 KINDS_MAX = 64
 MIXED = "*"
-#: So many vectors tell which nodes are largest; so many are kept while nodes are looked at.
+#: Largest number of vectors for the largest nodes in a report, and during the computation.
 LARGEST_MAX = 4
 LARGEST_KEPT = 16
 NAMES_MAX = 3
 MESSAGE_MAX = 200
-#: What nodes and accounts take of a report at most, whatever agents say. Where that is not enough fewer kinds are told
-#: apart, and of many resources and GPU models those are told that most nodes have.
+#: Largest size of nodes and of accounts in a report, whatever agents report. Beyond it a summary has fewer kinds. Of
+#: resources and GPU models it names those that most nodes have.
 NODES_BYTES, USES_BYTES = 256 << 10, 384 << 10
 EXTENDED_TOLD, MODELS_TOLD = 32, 64
 
-#: Pool, labels, taints, tenancy, GPU models and capabilities: what a node is told apart by.
+#: Kind of a node: pool, labels, taints, tenancy, GPU models and capabilities.
 Kind = tuple[str, Labels, tuple[Taint, ...], tuple[str, ...], tuple[str, ...], Capabilities]
 
 
 class SummarisedNode(Struct, frozen=True):
-    """A node as a summary counts it, and the rows that this was told from: rows are never changed, only replaced."""
+    """A node's part in a summary, with the rows that it was computed from: rows are never changed, only replaced."""
 
     node: Node
     room: NodeUsage
@@ -73,7 +73,7 @@ class SummarisedNode(Struct, frozen=True):
     free: Resources
 
 
-#: By node: what it counted as last time.
+#: By node: its part in the last summary.
 SummarisedNodes = dict[Revision, SummarisedNode]
 
 
@@ -103,12 +103,12 @@ class _Group:
 
 
 def summary_of(state: RegionState) -> RegionSummary:
-    """All of it, without a stop."""
+    """Return the complete summary, without pauses."""
     return run_to_end(summary_steps(state, {}))
 
 
 def summary_steps(state: RegionState, known: SummarisedNodes) -> Generator[None, None, RegionSummary]:
-    """The summary, bit by bit. `known` is what it told of each node last time, and is brought up to date."""
+    """Compute the summary in steps. `known` is each node's part in the last summary, and is updated."""
     groups: dict[Kind, _Group] = {}
     missing: list[Node] = []
     exposed: dict[ConditionReason, list[str]] = {}
@@ -137,7 +137,7 @@ def summary_steps(state: RegionState, known: SummarisedNodes) -> Generator[None,
 
 
 def _uses(state: RegionState) -> tuple[tuple[str, Resources], ...]:
-    """What accounts are charged; where they are too many for one report, those that are charged most."""
+    """Return the charges of accounts; if they are too many for one report, the largest."""
     uses = [(account, use.charged) for account, use in state.account_usage.items() if use.charged != ZERO]
     if len(uses) > ACCOUNTS_MAX:
         uses.sort(key=lambda one: (-one[1].cpu, -one[1].memory, one[0]))
@@ -155,14 +155,14 @@ def _piece(node: Node, usage: NodeUsage, before: SummarisedNode | None) -> Summa
     free = clamp_zero(subtract(node.capacity, usage.all))
     if before is not None and before.node is node:
         return SummarisedNode(node, usage, before.kind, free)
-    labels = tuple(sorted((dict(node.reported_labels) | dict(node.labels)).items()))  # an operator's word wins
+    labels = tuple(sorted((dict(node.reported_labels) | dict(node.labels)).items()))  # an operator's value precedes
     taints = tuple(sorted(node.taints, key=astuple))
     models = tuple(sorted({device.model for device in node.devices}))
     return SummarisedNode(node, usage, (node.pool, labels, taints, kept_for(node), models, node.capabilities), free)
 
 
 def _add_to_front(front: list[Resources], one: Resources) -> None:
-    """Take a vector among those that no other one covers, if it is one of them."""
+    """Add a vector to those that no other vector covers, if none covers it."""
     if one == ZERO:
         return
     for known in front:
@@ -174,7 +174,7 @@ def _add_to_front(front: list[Resources], one: Resources) -> None:
 
 
 def _merge_front(front: Iterable[Resources]) -> tuple[Resources, ...]:
-    """At most so many vectors, the largest first; the last stands for all others: it covers each of them."""
+    """Return at most `LARGEST_MAX` vectors, the largest first; the last one covers all that were left out."""
     ordered = sorted(front, key=astuple, reverse=True)
     if len(ordered) <= LARGEST_MAX:
         return tuple(ordered)
@@ -183,7 +183,7 @@ def _merge_front(front: Iterable[Resources]) -> tuple[Resources, ...]:
 
 
 def _few_kinds(groups: dict[Kind, _Group]) -> tuple[Nodes, ...]:
-    """Every kind, in order; of too many those with most nodes, and the others as one."""
+    """Return every kind, in order; if there are too many, those with most nodes, and the rest as one."""
     told = [group.told(kind) for kind, group in groups.items()]
     ordered = sorted(told, key=lambda nodes: (-nodes.count, _order(nodes)))
     most = KINDS_MAX
@@ -228,7 +228,7 @@ def _mixed(others: list[Nodes]) -> Nodes:
 
 
 def _named(nodes: Nodes, having: Counter[str]) -> Nodes:
-    """Nodes with no more resources than are told."""
+    """Limit the nodes' resources to the number that a report may name."""
     if len(nodes.capacity.extended) <= EXTENDED_TOLD:
         return nodes
     names = sorted((name for name, _ in nodes.capacity.extended), key=lambda name: (-having[name], name))
@@ -246,7 +246,7 @@ def _named(nodes: Nodes, having: Counter[str]) -> Nodes:
     )
 
 
-# What is not as it should be
+# Issues
 
 
 def _node_issues(missing: list[Node]) -> list[Trouble]:
@@ -260,7 +260,7 @@ def _node_issues(missing: list[Node]) -> list[Trouble]:
 
 
 def exposing(state: RegionState) -> Generator[None, None, list[Trouble]]:
-    """Nodes that take work and on which something is open to others, by what that is; bit by bit."""
+    """Find, in steps, usable nodes on which tenants or a token are exposed, by reason."""
     found: dict[ConditionReason, list[str]] = {}
     for number, uid in enumerate([uid for uid, _ in state.nodes.unordered()], 1):
         node = state.nodes.get(uid)
@@ -273,7 +273,7 @@ def exposing(state: RegionState) -> Generator[None, None, list[Trouble]]:
 
 
 def _exposed(by_reason: dict[ConditionReason, list[str]]) -> list[Trouble]:
-    """Nodes whose conditions say that tenants or a token are open to others, for as long as their agents say so."""
+    """Return issues of nodes on which tenants or a token are exposed, as long as agents report so."""
     return [Trouble(why.value, len(names), 0, _names(sorted(names))) for why, names in sorted(by_reason.items())]
 
 
@@ -283,7 +283,7 @@ def _names(names: list[str]) -> str:
 
 
 def _breach_issues(state: RegionState) -> list[Trouble]:
-    """Open breaches, by what they break."""
+    """Return open breaches, by invariant."""
     opened: dict[str, list[tuple[Instant, str]]] = {}
     for (invariant, key), breach in state.breaches.unordered():
         opened.setdefault(invariant, []).append((breach.opened, key))
@@ -295,7 +295,7 @@ def _breach_issues(state: RegionState) -> list[Trouble]:
 
 
 def _waiting(state: RegionState) -> Generator[None, None, list[Trouble]]:
-    """Replicas that were tried in vain, and the request that has waited longest."""
+    """Return, in steps, the replicas that were tried in vain, with the request that has been pending longest."""
     count, oldest = 0, None
     for number, (_, requests) in enumerate(list(state.requests.unordered()), 1):
         if number % BIT == 0:

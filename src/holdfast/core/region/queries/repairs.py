@@ -1,6 +1,6 @@
-"""What in a region waits to be ended or put right: broken promises, ended assignments, replicas that do not end.
+"""Open repairs of a region: breaches, ended assignments, replicas that do not end.
 
-Which replicas are in such a phase is told by the tallies of their assignments: nothing else of them is looked at.
+Phase counts show which assignments have such replicas; the slots of others are not read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _STUCK = (Phase.UNKNOWN, Phase.TERMINATING)
 
 
 def repairs(state: RegionState, now: Instant) -> list[Repair]:
-    """Everything that waits, the most urgent first."""
+    """Return all open repairs, the most urgent first."""
     return by_urgency(repair_steps(state, now))
 
 
 def repair_steps(state: RegionState, now: Instant) -> Iterator[Repair | None]:
-    """Everything that waits, in no order, and nothing for each that was looked at and does not."""
+    """Yield all open repairs, in no order, and None for each object without one."""
     yield from _breaches(state, now)
     yield from _assignments(state)
     yield from _replicas(state, now)
@@ -39,7 +39,7 @@ def _breaches(state: RegionState, now: Instant) -> Iterator[Repair]:
 
 
 def _subject_of(state: RegionState, breach: Breach) -> tuple[str, str]:
-    """What a breach is about by name, and the tenant whose it is."""
+    """Return the name of a breach's object, and its tenant."""
     kind, _, rest = breach.key.partition("/")
     uid, slash, tail = rest.partition("/")
     if kind == "node" and uid.isdigit() and (node := state.nodes.get(int(uid))) is not None:
@@ -59,7 +59,7 @@ def _assignments(state: RegionState) -> Iterator[Repair | None]:
                 what="assignment",
                 key=f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}",
                 owner="controller/replica" if left else "platform",
-                waits_for=f"{left} replicas to end" if left else "the platform to hear that nothing of it is left",
+                waits_for=f"{left} replicas to end" if left else "the platform to remove it: nothing of it is left",
                 todo=f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`" if left else "",
                 tenant=one.tenant,
             )
@@ -75,9 +75,9 @@ def _replicas(state: RegionState, now: Instant) -> Iterator[Repair | None]:
 
 
 def _replica(state: RegionState, assignment: Assignment, slot: Slot, now: Instant) -> Repair:
-    """It should be over by its deadline: by then its agent has ended it, or it is fenced."""
+    """Return the repair of a replica. Its deadline: by then its agent has ended it, or it is fenced."""
     settings, node = state.info.settings, state.nodes.get(slot.node)
-    name = node.name if node is not None else "a node that is gone"
+    name = node.name if node is not None else "a deleted node"
     is_silent = node is not None and not node.session
     if is_silent or slot.phase is Phase.UNKNOWN:
         deadline = fenced_at(state, node) if node is not None else slot.since + settings.fence_time

@@ -1,12 +1,11 @@
-"""What is wrong with replicas that have a node, or had one: told from the slot and the time.
+"""Problems of replicas that have or had a node, computed from the slot and the time.
 
-    failed, or failed lately           how it failed, as its agent said        exit, over-limit, cannot-start, ...
-    starting for long                  starting-slowly
-    running for long, and not ready    probe-not-passed
-    unknown                            session-ended
+    failed, or failed recently          the failure that its agent reported: exit, over-limit, cannot-start, ...
+    starting for too long               starting-slowly
+    running for too long, not ready     probe-not-passed
+    unknown                             session-ended
 
-One that failed counts for a while after it was started again: whoever crashes every few seconds fails all the time, and
-is not well again each time that it starts.
+A failure counts for a while after the restart: a replica that crashes every few seconds is not healthy in between.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.state.tables import RegionState
 
-#: So long it may take to start, or to become ready, beyond the delay of its probe, before that is said.
+#: Time to start or to become ready, beyond the delay of its probe, before the replica counts as slow.
 SLOW_MS = 5_000
-#: So long one that failed must have done so last to be well again.
+#: Time without a failure after which a replica is healthy again.
 STEADY_MS = 30_000
-#: Of so many codes it speaks; where there are more, of those with most replicas.
+#: Largest number of codes in a report; if there are more, those with most replicas.
 CODES_MAX = 16
 
 SESSION_ENDED, STARTING_SLOWLY, PROBE_NOT_PASSED = "session-ended", "starting-slowly", "probe-not-passed"
@@ -34,7 +33,7 @@ _OVER = (Phase.TERMINATING, Phase.SUCCEEDED)
 
 
 class ReplicaProblem(NamedTuple):
-    """What is wrong with a replica, empty: nothing; and when that may be otherwise by time alone, 0: never."""
+    """Problem of a replica, empty: none; and when time alone may change it, 0: never."""
 
     code: str = ""
     detail: str = ""
@@ -45,7 +44,7 @@ NO_PROBLEM = ReplicaProblem()
 
 
 def problem_of(slot: Slot, template: Template, now: Instant, *, batch: bool) -> ReplicaProblem:
-    """What is wrong with a replica now. What ends is not spoken of."""
+    """Return the present problem of a replica. A replica that ends has none."""
     phase, failure = slot.phase, slot.failure
     if phase in _OVER:
         return NO_PROBLEM
@@ -63,23 +62,23 @@ def problem_of(slot: Slot, template: Template, now: Instant, *, batch: bool) -> 
 
 
 def _slow(slot: Slot, code: str, probe: Probe | None, now: Instant) -> ReplicaProblem:
-    """Before its probe is asked for the first time nothing is slow."""
+    """A replica is not slow before its first probe."""
     late = slot.since + SLOW_MS + (probe.delay if probe is not None else 0)
     return ReplicaProblem(code, slot.detail) if now >= late else ReplicaProblem(until=late)
 
 
 class ProblemCounter:
-    """Ailments of the replicas of a workload, added up by code. Of each the first is told: its node, and its detail."""
+    """Problems of a workload's replicas, counted by code, each with node and detail of its first replica."""
 
     def __init__(self, state: RegionState, now: Instant) -> None:
         self._state = state
         self._now = now
         self._found: dict[str, Failing] = {}
-        #: When it may be otherwise by time alone; 0: never.
+        #: When time alone may change the result; 0: never.
         self.until: Instant = 0
 
     def add(self, slot: Slot, *, batch: bool) -> None:
-        """Count a replica, if something is wrong with it."""
+        """Count a replica, if it has a problem."""
         code, detail, until = problem_of(slot, self._state.templates[slot.template], self._now, batch=batch)
         if until:
             self.until = min(until, self.until or until)
@@ -92,6 +91,6 @@ class ProblemCounter:
         self._found[code] = Failing(code, known.count + 1, known.node, known.detail)
 
     def reported(self) -> tuple[Failing, ...]:
-        """By code."""
+        """Return the problems, by code."""
         most = sorted(self._found.values(), key=lambda one: (-one.count, one.code))[:CODES_MAX]
         return tuple(sorted(most, key=lambda one: one.code))

@@ -1,4 +1,4 @@
-"""What a region says of one workload: how far its replicas are, by template, why others wait, and what fails."""
+"""A region's report about one workload: its replicas by template, why others are pending, and failures."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from holdfast.core.region.state.lookups import assignments_here
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
 
-#: So many slots are counted in one bit: about a millisecond.
+#: Slots counted per step: about a millisecond.
 BIT = 500
-#: Of so many templates and reasons it speaks; where there are more, of those with most replicas.
+#: Largest number of templates and of reasons in a report; if there are more, those with most replicas.
 NAMED_MAX = 16
 MESSAGE_MAX = 200
-#: Why a request waits that no scheduler has looked at yet.
+#: Code of a request that no scheduler has examined yet.
 NOT_EXAMINED = "not-yet-examined"
 
 _BOUND = (Phase.BOUND, Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.FAILED)
 _READY = (Phase.READY, Phase.SERVING)
-#: What each phase counts as: bound, ready, serving, done. By its text: a member of an enum is hashed in Python.
+#: Counts of each phase: bound, ready, serving, done. Its key is text: hashing an enum member runs Python code.
 _COUNTS_AS = {
     phase.value: (phase in _BOUND, phase in _READY, phase is Phase.SERVING, phase is Phase.SUCCEEDED) for phase in Phase
 }
-#: With a replica in another phase that never failed nothing can be wrong.
+#: Phases in which a replica that never failed can have a problem.
 _DOUBTFUL = {phase.value for phase in (Phase.STARTING, Phase.RUNNING, Phase.FAILED, Phase.UNKNOWN)}
 
 T = TypeVar("T")
 
 
 def run_to_end(work: Generator[None, None, T]) -> T:
-    """What comes of work that is done bit by bit, without a stop between."""
+    """Run a computation in steps to its end, without pauses, and return its result."""
     while True:
         try:
             next(work)
@@ -47,19 +47,19 @@ def run_to_end(work: Generator[None, None, T]) -> T:
 
 
 class TimedReport(NamedTuple):
-    """What is seen of a workload, and when it may be otherwise by time alone; 0: never."""
+    """Report about a workload, and when time alone may change it; 0: never."""
 
     seen: WorkloadReport
     until: Instant = 0
 
 
 def workload_report(state: RegionState, workload: Revision) -> WorkloadReport:
-    """What this region says of the workload, at the time of its last batch; of one without an assignment, nothing."""
+    """Return this region's report about the workload, at the time of its last batch; empty without an assignment."""
     return run_to_end(workload_report_steps(state, workload, state.info.at)).seen
 
 
 def workload_report_steps(state: RegionState, workload: Revision, now: Instant) -> Generator[None, None, TimedReport]:
-    """The same, bit by bit: a workload may have very many replicas."""
+    """Compute the report in steps: a workload may have very many replicas."""
     found = assignments_here(state, workload)
     if not found:
         return TimedReport(WorkloadReport(workload, 0))
@@ -91,7 +91,7 @@ def workload_report_steps(state: RegionState, workload: Revision, now: Instant) 
             if slot.failure is not None or slot.phase._value_ in _DOUBTFUL:
                 failures.add(slot, batch=assignment.batch)
     waiting = _waiting(state, found)
-    # Where some wait, that says that there is something; else what counts for nothing yet, or no more, has to.
+    # If some wait, the report is not empty; otherwise it names templates even with zero counts.
     named = [template for template, count in counts.items() if count[0] or count[3] or count[4] or not waiting]
     most = sorted(named, key=lambda template: (-counts[template][0], template))[:NAMED_MAX]
     newest = max(found, key=lambda assignment: assignment.revision)
@@ -105,7 +105,7 @@ def _counted(template: str, count: list[int], why: str) -> TemplateCounts:
 
 
 def pending_code(request: SchedulingRequest) -> str:
-    """The code of why a request waits: of the first reason, which weighs most."""
+    """Return the code of the first pending reason, which weighs most."""
     return request.reasons[0].code if request.reasons else NOT_EXAMINED
 
 

@@ -1,14 +1,14 @@
 """Tables of a region, and the only code that writes them. Events are facts: no refusal, no policy.
 
 - `tables`             `RegionState` and its table specs
-- `lookups`            reads by key: slots on a node, phase counts, finished ordinals, valid policy
+- `lookups`            reads by key
 - `node_kinds`         nodes with equal attributes and sizes, counted
-- `slot_kinds`         ordinals of an assignment by phase, template and payer
+- `slot_kinds`         ordinals of an assignment by phase, template and charged account
 - `node_usage`         arithmetic of a node: with and without a slot, a hold, a preemption
-- `account_usage`      charges, protected amounts still owed
+- `account_usage`      charges, and protected amounts still owed
 - `indexes`            requests, phase counts, ordinals, templates, domain members
-- `rebuild`            derived tables, built from the stored ones
-- `shipped_objects`    names and tables of the objects that the platform ships
+- `rebuild`            derived tables, from the stored ones
+- `shipped_objects`    names and tables of shipped objects
 - `evolve_slots`       a slot is opened, moved, stopped, released
 - `evolve_placements`  slots and holds are placed on nodes: the hot path
 - `evolve_shipments`   copies of the platform's objects, cursor, full lists

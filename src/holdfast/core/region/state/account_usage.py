@@ -1,4 +1,4 @@
-"""What accounts are charged in a region, and what of protected quota is still owed."""
+"""Charges of a region's accounts, and the protected quota that is still owed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_USE = AccountUsage()
 
 
 def change_use(state: RegionState, account: str, charged: Resources, placed: Resources) -> None:
-    """Charge an account, and settle what its tenant is still owed of its protected amount."""
+    """Charge an account, and update the amount still owed to its protected tenant."""
     before = state.account_usage.get(account) or _NO_USE
     total = add(before.charged, charged)
     same = charged is placed and before.charged is before.placed
@@ -30,7 +30,7 @@ def change_use(state: RegionState, account: str, charged: Resources, placed: Res
 
 
 def shift_protected(state: RegionState, before: Resources, after: Resources) -> None:
-    """Replace one account's part of what protected tenants are owed."""
+    """Replace one account's part of the amount owed to protected tenants."""
     if before != after:
         shield = add(subtract(state.totals.shield, before), after)
         state.totals = RegionTotals(state.totals.capacity, state.totals.taken, shield)
@@ -42,14 +42,14 @@ def _owed(protected: Resources, use: AccountUsage) -> Resources:
         return ZERO
     if protected.extended:
         return clamp_zero(subtract(protected, placed))
-    # The usual case: asked for several times for each group that is placed.
+    # The usual case, called several times for each placed group.
     cpu, memory = protected.cpu - placed.cpu, protected.memory - placed.memory
     disk, gpu = protected.disk - placed.disk, protected.gpu - placed.gpu
     return Resources(cpu if cpu > 0 else 0, memory if memory > 0 else 0, disk if disk > 0 else 0, gpu if gpu > 0 else 0)
 
 
 def owed(state: RegionState, account: str, more: Resources = ZERO) -> Resources:
-    """What of its protected amount the account does not use yet, once `more` of it stands."""
+    """Return the unused part of an account's protected amount, with `more` of it placed."""
     allowance = state.accepted_grants.get(account)
     if allowance is None or allowance.protected is ZERO:
         return ZERO
@@ -60,7 +60,7 @@ def owed(state: RegionState, account: str, more: Resources = ZERO) -> Resources:
 
 
 def charge_of(state: RegionState, slot: Slot | None) -> tuple[str, Resources, Resources]:
-    """Who pays for a slot, what it is charged, and what of that stands on a node."""
+    """Return a slot's account, its charge, and the part of the charge that is placed on a node."""
     if slot is None or not slot.account:
         return "", ZERO, ZERO
     need = state.templates[slot.template].need

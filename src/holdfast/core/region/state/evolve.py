@@ -1,4 +1,4 @@
-"""What each event does: the only code that changes a region's state.
+"""Effects of events: the only code that changes a region's state.
 
 It reads the event, its stamp and the rows that the event names; it never decides.
 """

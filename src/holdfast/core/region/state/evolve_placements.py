@@ -1,7 +1,6 @@
-"""Slots and holds come to stand on nodes: the hot part of evolve.
+"""Placement of slots and holds on nodes: the hot part of evolve.
 
-Rows are written slot by slot; what is counted over them is settled once for all placements of an event, or of a row of
-events.
+Rows are written slot by slot. Counts are updated once for all placements of an event, or of a series of events.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from holdfast.core.region.state.node_usage import (
 from holdfast.core.region.state.slot_kinds import count_kinds
 from holdfast.core.region.state.tables import RegionState
 
-#: Ordinals that were placed, by what they become next and by who was charged for them before.
+#: Placed ordinals, by their next template and the account charged before.
 Placed = dict[tuple[str, str], list[int]]
 
 
@@ -42,7 +41,7 @@ def slots_placed(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> None:
 
 
 def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
-    """Put the slots of an event on their nodes; counts are left to `count_placed`."""
+    """Put the slots of an event on their nodes; `count_placed` updates the counts."""
     template = state.templates[event.template]
     phase = BOUND if event.bound else RESERVED
     cause, epoch = ("bound", stamp.revision) if event.bound else ("placed", 0)
@@ -78,7 +77,7 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
 
 
 def _stand(state: RegionState, slot: Slot, placement: SlotPlacement, template: Template, revision: Revision) -> None:
-    """Put one slot that is not plain on its node; sums are settled by the caller unless it waits for others."""
+    """Put a slot that is not plain on its node. The caller updates the sums, unless the slot waits for victims."""
     uid, need = placement.node, template.need
     usage = state.node_usage.get(uid) or EMPTY_USAGE
     key = (slot.workload, slot.ordinal)
@@ -97,14 +96,14 @@ def _stand(state: RegionState, slot: Slot, placement: SlotPlacement, template: T
 
 
 def _untake(state: RegionState, slot: Slot, need: Resources) -> None:
-    """A waiting slot's room was settled by the recount: leave it out of what the caller settles for the whole event."""
+    """Exclude a waiting slot from what the caller adds for the whole event: the recount has added it already."""
     if slot.firm:
         sums = state.totals
         state.totals = RegionTotals(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
 
 
 def count_placed(state: RegionState, event: SlotsPlaced, placed: Placed, stamp: Stamp) -> None:
-    """Count placed slots of one assignment and template: one account pays, where no other was charged before."""
+    """Count placed slots of one assignment and template. One account is charged for those without a charge."""
     need, template, count = state.templates[event.template].need, event.template, sum(map(len, placed.values()))
     phase, kept = BOUND if event.bound else RESERVED, dict[str, int]()
     for (following, account), ordinals in placed.items():
@@ -128,7 +127,7 @@ def count_placed(state: RegionState, event: SlotsPlaced, placed: Placed, stamp: 
 
 
 def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
-    """Store a reservation standing alone, or a later end of it."""
+    """Store a hold, or its later end."""
     known = state.holds.get(hold.uid)
     state.holds.put(hold.uid, hold)
     if known is None:
@@ -140,7 +139,7 @@ def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
 
 
 def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
-    """End a reservation standing alone and return its charge."""
+    """End a hold and return its charge."""
     put_node_usage(state, hold.node, without_hold(state.node_usage[hold.node], hold, revision))
     change_use(state, hold.account, subtract(ZERO, hold.need), ZERO)
     if hold.assignment:

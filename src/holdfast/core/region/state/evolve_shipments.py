@@ -1,4 +1,4 @@
-"""What events from the platform do here: each stores or drops a copy, and the cursor moves with them."""
+"""Effects of shipped events: each stores or deletes a copy, and the cursor moves with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.core.region.state.tables import FullListProgress, RegionState
 def cursor_moved(state: RegionState, event: e.CursorMoved, stamp: Stamp) -> None:
     _forget_list(state)
     place = state.region
-    # The newest proof of that log, be it of an earlier cursor: not every server can sign at any time.
+    # The newest proof of that log, even of an earlier cursor: a server cannot always sign.
     proof = event.proof or (place.proof if event.log_id == place.platform_log else "")
     moved = {"platform_log": event.log_id, "platform_term": event.term, "cursor": event.cursor, "proof": proof}
     state.region = replace(place, **moved)
@@ -36,7 +36,7 @@ def list_taken(state: RegionState, event: e.ListTaken, stamp: Stamp) -> None:
 
 def list_swept(state: RegionState, event: e.ListSwept, stamp: Stamp) -> None:
     listing = state.region.listing
-    assert listing is not None, "only a list is swept"
+    assert listing is not None, "no full list is in progress"
     state.region = replace(state.region, listing=replace(listing, swept=(event.last.kind, event.last.key)))
 
 
@@ -79,8 +79,9 @@ def assignment_stored(state: RegionState, event: e.AssignmentReceived, stamp: St
 
 
 def _keep_finished(state: RegionState, assignment: Assignment) -> None:
-    """What is over stays over while its template is asked for, as batch work; after its assignment's end, until that
-    is forgotten."""
+    """Keep finished ordinals while their template is a share of batch work. Those of an ended assignment stay until it
+    is forgotten.
+    """
     rows = state.finished.get(assignment.uid)
     if rows is None or assignment.stage is AssignmentStage.ENDED:
         return
@@ -136,7 +137,7 @@ def shipped_gone(state: RegionState, event: e.ShippedObjectRemoved, stamp: Stamp
     kind, key = event.gone.kind, event.gone.key
     if kind == "grant":
         shift_protected(state, owed(state, key), ZERO)
-    assert kind != "assignment", "an assignment is forgotten, which also names its workload"
+    assert kind != "assignment", "an assignment is removed by AssignmentForgotten, which names its workload"
     table, numeric = TABLE_OF_SHIPPED[kind]
     state.table(table).drop(int(key) if numeric else key)
 

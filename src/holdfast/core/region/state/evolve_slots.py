@@ -1,4 +1,4 @@
-"""What events do to slots: opened, bound, moved, stopped, released."""
+"""Effects of events on slots: opened, bound, moved, stopped, released."""
 
 from __future__ import annotations
 

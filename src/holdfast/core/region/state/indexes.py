@@ -1,10 +1,10 @@
-"""The derived tables, kept in step by evolve: tallies, requests' open counts, rooms, uses, sums, members.
+"""Derived tables that evolve updates: phase counts, open counts, node usage, template uses, totals, domain members.
 
-One function replaces a slot and settles everything that is counted over slots; nothing else may.
+`replace_slot` replaces a slot and updates every count over slots; no other function may.
 
 Size: everything that is counted, in one place.
 
-Who stands where, for spread, apart and near rules: slots counted by scope, topology key and domain.
+Domain members, for spread, apart and near rules: slots counted by scope, topology key and domain.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def shift_phase(state: RegionState, assignment: Revision, source: Phase, target:
 def count_open(
     state: RegionState, assignment: Revision, template: str, change: int, revision: Revision, at: Instant
 ) -> None:
-    """Open or close slots of the request; one without open slots is gone."""
+    """Change the number of open slots of a request; a request without open slots is removed."""
     requests = state.requests.get(assignment) or ()
     if len(requests) == 1 and requests[0].template == template and requests[0].open + change > 0:
         state.requests.put(assignment, (replace(requests[0], open=requests[0].open + change),))
@@ -75,7 +75,7 @@ def count_open(
 
 
 def replace_slot(state: RegionState, old: Slot | None, new: Slot | None, revision: Revision, at: Instant) -> None:
-    """Store, replace or remove a slot, and settle everything that is counted over slots."""
+    """Store, replace or remove a slot, and update every count over slots."""
     one = new or old
     assert one is not None
     key = (one.workload, one.ordinal)
@@ -113,7 +113,7 @@ def _count_slots(state: RegionState, old: Slot | None, new: Slot | None, revisio
 
 
 def count_template(state: RegionState, digest: str, change: int) -> None:
-    """Count who needs a template; one that the platform ships no more goes with its last use."""
+    """Count a use of a template. A template that the platform no longer ships is deleted with its last use."""
     if not digest or not change:
         return
     left = (state.template_uses.get(digest) or 0) + change
@@ -127,7 +127,7 @@ def count_template(state: RegionState, digest: str, change: int) -> None:
 
 
 def count_templates(state: RegionState, old: Slot | None, new: Slot | None) -> None:
-    """Count the templates of a slot that came, changed or went."""
+    """Count the templates of a slot that is added, changed or removed."""
     for slot, sign in ((new, 1), (old, -1)):
         if slot is not None:
             count_template(state, slot.template, sign)
@@ -163,7 +163,7 @@ def _without_heir(slot: Slot) -> Slot:
 
 
 def count_member(state: RegionState, slot: Slot, template: Template, node: Node, change: int) -> None:
-    """Count a slot that came to or left a node in its domains."""
+    """Count a slot that is placed on a node, or leaves it, in its domains."""
     tenant = state.assignments[slot.assignment].tenant
     for scope, key in domain_scopes(template, slot.workload, tenant):
         where = (scope, key, domain_of(node, key))
@@ -175,13 +175,13 @@ def count_member(state: RegionState, slot: Slot, template: Template, node: Node,
 
 
 def index_assignment(state: RegionState, uid: Revision, assignment: Assignment) -> None:
-    """List an assignment that was not listed before."""
+    """Add an assignment to the index of its workload."""
     others = state.assignments_of.get(assignment.workload) or ()
     state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
 
 
 def unindex_assignment(state: RegionState, assignment: Assignment) -> None:
-    """List it no more; a workload without assignments leaves no row."""
+    """Remove an assignment from the index; a workload without assignments has no row."""
     others = tuple(uid for uid in state.assignments_of[assignment.workload] if uid != assignment.uid)
     if others:
         state.assignments_of.put(assignment.workload, others)
@@ -190,7 +190,7 @@ def unindex_assignment(state: RegionState, assignment: Assignment) -> None:
 
 
 def index_unended(state: RegionState, assignment: Assignment | None, before: Assignment | None) -> None:
-    """Keep the list of assignments that have not ended, as one comes, changes or goes."""
+    """Update the list of assignments that have not ended, after a change of one."""
     was = before is not None and before.stage is not AssignmentStage.ENDED
     now = assignment is not None and assignment.stage is not AssignmentStage.ENDED
     one = assignment or before
@@ -199,7 +199,7 @@ def index_unended(state: RegionState, assignment: Assignment | None, before: Ass
 
 
 def index_silent(state: RegionState, node: Node | None, before: Node | None) -> None:
-    """Keep the order in which nodes have lost their sessions, as one comes, changes or goes."""
+    """Update the order of nodes without a session, after a change of one."""
     was = (before.session_ended, before.uid) if before is not None and not before.session else None
     now = (node.session_ended, node.uid) if node is not None and not node.session else None
     if was == now:

@@ -14,12 +14,12 @@ from holdfast.core.region.state.tables import NO_PHASE_COUNTS, PHASE_INDEX, Regi
 
 
 def slots_on(state: RegionState, node: Node) -> list[Slot]:
-    """What stands on a node."""
+    """Return the slots on a node."""
     return [state.slots[key] for key in slot_keys(state.node_usage.get(node.uid) or EMPTY_USAGE)]
 
 
 def valid_policy(state: RegionState, tenant: str) -> Revision:
-    """The one policy revision that is valid for the tenant; 0 is built in."""
+    """Return the policy revision that is valid for the tenant; 0 is the built-in one."""
     mine = state.validities.get(tenant)
     if mine is not None:
         return mine
@@ -27,17 +27,17 @@ def valid_policy(state: RegionState, tenant: str) -> Revision:
 
 
 def phase_count(state: RegionState, assignment: Revision, phase: Phase) -> int:
-    """How many slots of the assignment are in this phase."""
+    """Return the number of slots of the assignment in this phase."""
     return (state.phase_counts.get(assignment) or NO_PHASE_COUNTS)[PHASE_INDEX[phase]]
 
 
 def is_finished(state: RegionState, assignment: Revision, ordinal: int) -> bool:
-    """Whether an ordinal is over for good."""
+    """Return whether an ordinal is finished."""
     return any(
         contains(row.done, ordinal) or contains(row.failed, ordinal) for row in state.finished.get(assignment) or ()
     )
 
 
 def assignments_here(state: RegionState, workload: Revision) -> list[Assignment]:
-    """The workload's assignments in this region, by uid."""
+    """Return the workload's assignments in this region, by uid."""
     return [state.assignments[uid] for uid in state.assignments_of.get(workload) or ()]

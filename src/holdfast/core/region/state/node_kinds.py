@@ -1,9 +1,9 @@
-"""How large nodes are, coarsely: whether those of a size could hold one slot of a template, were they empty.
+"""Coarse sizes of nodes: whether nodes of a size, if empty, could hold one slot of a template.
 
-Agents report what their machines have to the byte, so amounts themselves would tell nearly all nodes apart. Of each
-amount only the number of its binary digits is kept: with more of them than is needed every node of the size suffices,
-with fewer none does. With as many it takes the amounts, which are counted beside the kinds, resource by resource:
-nodes of one make have the same, and so there are few.
+Agents report amounts to the byte, so exact amounts would make nearly every node a kind of its own. A size has only the
+number of binary digits of each amount. With more digits than the need, every node of the size suffices; with fewer,
+none does. With equally many, exact amounts decide. They are counted per resource, and are few: machines of one model
+have the same.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from holdfast.core.model.records.nodes import Node, kept_for, ports_of
 from holdfast.core.model.values.resources import nonzero_amounts
 from holdfast.core.model.values.structs import Duration
 
-#: Amounts of one resource that nodes have, least first, each with how many nodes have it.
+#: Amounts of one resource, smallest first, each with the number of nodes that have it.
 Amounts = tuple[tuple[int, int], ...]
 
 
 class NodeSize(NamedTuple):
-    """What nodes have in all, in values that have an order."""
+    """Capacity of a node, in values that have an order."""
 
-    #: By resource: how many binary digits the amount has; what there is none of is left out.
+    #: By resource: the number of binary digits of its amount; absent resources are left out.
     digits: tuple[tuple[str, int], ...]
-    #: By model and size of a device: how many there are.
+    #: By model and size of a device: the number of devices.
     devices: tuple[tuple[str, int, int], ...]
-    #: How many ports it hands out.
+    #: Number of ports in the node's range.
     ports: int
 
 
 def node_size(node: Node) -> NodeSize:
-    """The size of a node."""
+    """Return the size of a node."""
     digits = tuple([(name, amount.bit_length()) for name, amount in nonzero_amounts(node.capacity)])
     devices: tuple[tuple[str, int, int], ...] = ()
     if node.devices:
@@ -45,7 +45,7 @@ def node_size(node: Node) -> NodeSize:
 
 
 def holds(size: NodeSize, template: Template) -> bool | None:
-    """Whether every node of the size would hold one slot, were it empty; None: only some of them may."""
+    """Return whether every empty node of the size holds one slot; None: only some of them may."""
     if size.ports < template.ports:
         return False
     if template.gpus:
@@ -63,7 +63,7 @@ def holds(size: NodeSize, template: Template) -> bool | None:
 
 
 def with_count(amounts: Amounts, amount: int, change: int) -> Amounts:
-    """The same, once so many more nodes have this amount; or fewer, with a negative change."""
+    """Return the amounts with `change` more nodes, or fewer, that have this amount."""
     place = bisect_left(amounts, (amount,))
     known = place < len(amounts) and amounts[place][0] == amount
     count = change + (amounts[place][1] if known else 0)
@@ -71,18 +71,18 @@ def with_count(amounts: Amounts, amount: int, change: int) -> Amounts:
 
 
 def with_at_least(amounts: Amounts, amount: int) -> int:
-    """How many nodes have at least so much."""
+    """Return the number of nodes with at least this amount."""
     return sum(count for _, count in islice(amounts, bisect_left(amounts, (amount,)), None))
 
 
 class NodeKind(NamedTuple):
-    """What of a node does not depend on what stands there, in values that have an order, as a table's keys must."""
+    """Attributes of a node that do not depend on its slots, in values that have an order, as table keys need."""
 
     zone: str
     pool: str
     #: Keys and values.
     taints: tuple[tuple[str, str], ...]
-    #: The tenants that it is kept for; none: any may come.
+    #: Tenants that the node is reserved for; empty: any.
     kept_for: tuple[str, ...]
     capabilities: Capabilities
     overrun: Duration
@@ -90,19 +90,19 @@ class NodeKind(NamedTuple):
 
 
 def node_kind(node: Node) -> NodeKind:
-    """The kind of a node."""
+    """Return the kind of a node."""
     taints = tuple([(taint.key, taint.value) for taint in node.taints]) if node.taints else ()
     return NodeKind(node.zone, node.pool, taints, kept_for(node), node.capabilities, node.overrun, node_size(node))
 
 
 def node_labels(node: Node, kind: NodeKind) -> list[LabelOf]:
-    """The labels of a node that count, as `label` reads them: an operator's word wins over the agent's."""
+    """Return the effective labels of a node, as `label_value` reads them: the operator's value precedes the agent's."""
     labels = dict((*reversed(node.reported_labels), *reversed(node.labels)))
     return [(key, value, kind) for key, value in labels.items()]
 
 
-#: A label that counts, key and value, and of which kind of node.
+#: An effective label, key and value, and the kind of the node.
 LabelOf = tuple[str, str, NodeKind]
 
-#: A resource, and of which kind of node.
+#: A resource, and the kind of the node.
 AmountOf = tuple[str, NodeKind]

@@ -1,8 +1,8 @@
-"""What stands on a node and what it takes.
+"""Usage of a node: the sum over its slots and holds.
 
-A room is always the sum over its slots and holds. A binding that waits for others (its victims) and those others are
-one cluster: together they take, of each resource, the larger of what leaves and what comes. So nobody is promised
-what a victim still uses, and nothing is lost when either side goes first (RULES 15).
+A slot that waits for victims and these victims are one cluster. Of each resource it takes the larger of what the
+victims free and what the successor needs. So no placement gets what a victim still uses, and nothing is lost if either
+side ends first (RULES 15).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _devices(
 
 
 def with_slot(usage: NodeUsage, slot: Slot, need: Resources, milli: int, revision: Revision) -> NodeUsage:
-    """The room once a slot that waits for nobody stands in it too."""
+    """Return the usage with one more slot that waits for no victim."""
     firm = milli if slot.firm else 0
     everything = add(usage.all, need)
     if slot.firm:
@@ -70,9 +70,9 @@ def with_slot(usage: NodeUsage, slot: Slot, need: Resources, milli: int, revisio
 
 
 def with_plain_slot(usage: NodeUsage, key: SlotKey, need: Resources, revision: Revision, *, firm: bool) -> NodeUsage:
-    """`with_slot` for the common case, without devices, ports or extended resources.
+    """Like `with_slot`, for the common case without devices, ports or extended resources.
 
-    Where all work is firm, `firm` and `all` are one and the same object: it is made once.
+    If all work is firm, `firm` and `all` are the same object, built once.
     """
     before = usage.all
     everything = Resources(
@@ -95,7 +95,7 @@ def with_plain_slot(usage: NodeUsage, key: SlotKey, need: Resources, revision: R
 
 
 def without_slot(usage: NodeUsage, slot: Slot, need: Resources, milli: int, revision: Revision) -> NodeUsage:
-    """The room once a slot that waited for nobody has left it."""
+    """Return the usage without a slot that waited for no victim."""
     key = (slot.workload, slot.ordinal)
     firm = milli if slot.firm else 0
     going = {*slot.ports}
@@ -117,21 +117,21 @@ def without_slot(usage: NodeUsage, slot: Slot, need: Resources, milli: int, revi
 
 
 def with_hold(usage: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
-    """The room once it is held too."""
+    """Return the usage with one more hold."""
     devices = _devices(usage.devices, hold.devices, 0, 0, hold.device_milli) if hold.devices else usage.devices
     held, holds = add(usage.held, hold.need), (*usage.holds, hold.uid)
     return NodeUsage(usage.firm, usage.all, held, devices, usage.ports, usage.waiting, revision, usage.slots, holds)
 
 
 def without_hold(usage: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
-    """The room once the hold has ended."""
+    """Return the usage without an ended hold."""
     devices = _devices(usage.devices, hold.devices, 0, 0, -hold.device_milli) if hold.devices else usage.devices
     held, holds = subtract(usage.held, hold.need), tuple(uid for uid in usage.holds if uid != hold.uid)
     return NodeUsage(usage.firm, usage.all, held, devices, usage.ports, usage.waiting, revision, usage.slots, holds)
 
 
 def remaining_victims(state: RegionState, slot: Slot) -> list[Slot]:
-    """The slots that this one still waits for."""
+    """Return the victims for which a slot still waits."""
     key = (slot.workload, slot.ordinal)
     found = (state.slots.get(victim) for victim in slot.waits_for)
     return [victim for victim in found if victim is not None and victim.successor == key]
@@ -155,7 +155,7 @@ def _cluster_devices(usage: NodeUsage, leaving: Milli, coming: Milli, *, firm: b
 
 
 def with_preemption(state: RegionState, usage: NodeUsage, slot: Slot, victims: list[Slot]) -> NodeUsage:
-    """The room once a waiting slot and the victims it waits for stand in it together."""
+    """Return the usage with a waiting slot and its victims together."""
     need = state.templates[slot.template].need
     needs = [(victim, state.templates[victim.template].need) for victim in victims]
     firm_victims = [victim for victim in victims if victim.firm]
@@ -183,7 +183,7 @@ def with_preemption(state: RegionState, usage: NodeUsage, slot: Slot, victims: l
 def recount_usage(
     state: RegionState, node: Revision, revision: Revision, leaving: frozenset[tuple[int, int]] = frozenset()
 ) -> NodeUsage:
-    """The node's room, counted anew from who stands there; `leaving` are counted no more."""
+    """Recompute a node's usage from its slots and holds, without the slots in `leaving`."""
     before = state.node_usage.get(node) or EMPTY_USAGE
     usage = NodeUsage(revision=revision)
     for uid in before.holds:
@@ -209,7 +209,7 @@ def recount_usage(
 
 
 def put_node_usage(state: RegionState, node: Revision, usage: NodeUsage) -> None:
-    """Replace a node's room and settle the region's sums."""
+    """Replace a node's usage and update the region's totals."""
     before = state.node_usage.get(node) or EMPTY_USAGE
     state.node_usage.put(node, usage)
     if usable(state.nodes[node]):
@@ -219,7 +219,7 @@ def put_node_usage(state: RegionState, node: Revision, usage: NodeUsage) -> None
 
 
 def count_node(state: RegionState, node: Node | None, before: Node | None) -> None:
-    """Count a node that came, changed or went into the sums, the domains and the kinds."""
+    """Count a node that is added, changed or removed in totals, domains and kinds."""
     for one, sign in ((before, -1), (node, 1)):
         if one is None or not usable(one):
             continue
@@ -240,6 +240,6 @@ def count_node(state: RegionState, node: Node | None, before: Node | None) -> No
 
 
 def _count(table: Table[K, int], key: K, change: int) -> None:
-    """Count in a table; none leave no row."""
+    """Add to a count in a table; a count of zero has no row."""
     left = (table.get(key) or 0) + change
     table.put(key, left) if left else table.drop(key)

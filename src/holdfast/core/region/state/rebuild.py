@@ -1,4 +1,4 @@
-"""Every derived table and sum, built anew from the stored ones: after a snapshot, and to check what evolve keeps."""
+"""Rebuild of every derived table and sum from the stored ones: after a snapshot, and to check evolve."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from holdfast.core.region.state.tables import RegionState, SlotKind
 
 
 def rebuild(state: RegionState) -> None:
-    """Every derived table and sum, from the stored tables alone."""
+    """Rebuild every derived table and sum, from the stored tables alone."""
     for spec in state.TABLES:
         if spec.derived and spec.name not in ("session_of", "keys_of"):
             state.set_table(spec.name, Table(spec.shards))
@@ -42,12 +42,12 @@ def rebuild(state: RegionState) -> None:
     _rebuild_counts(state)
 
 
-#: What slots have in common as far as counts go. A phase is told by its text: a member of an enum is hashed in Python.
+#: Kind of a slot for counting. The phase is its text: hashing an enum member runs Python code.
 _kind = attrgetter("assignment", "phase._value_", "template", "next_template", "account", "firm")
 
 
 def _rebuild_counts(state: RegionState) -> None:
-    """Slots are counted by kind, of which there are few; what a kind means is settled once for each."""
+    """Count slots by kind: kinds are few, so each kind is evaluated once."""
     shards = list(state.slots.shard_rows())
     kinds = Counter(map(_kind, chain.from_iterable(map(dict.values, shards))))
     charges: dict[tuple[str, str, bool], int] = {}
@@ -68,7 +68,7 @@ def _rebuild_counts(state: RegionState) -> None:
 
 
 def _rebuild_kinds(state: RegionState, shards: list[dict[SlotKey, Slot]]) -> None:
-    """By assignment and kind: which ordinals are of it. They are gathered first, and each block is written once."""
+    """Build the ordinals by assignment and kind. They are collected first, so that each block is written once."""
     ordinals: dict[tuple[Revision, SlotKind], list[int]] = {}
     for shard in shards:
         for slot in shard.values():
@@ -78,7 +78,7 @@ def _rebuild_kinds(state: RegionState, shards: list[dict[SlotKey, Slot]]) -> Non
 
 
 def _rebuild_members(state: RegionState, scattered: set[str]) -> None:
-    """Slots with rules about domains, counted where they stand: the nodes of each kind first, then their domains."""
+    """Count slots with domain rules by domain: first their nodes, then the domains of these nodes."""
     on_node = {phase.value for phase in ON_NODE}
     standing: dict[tuple[Revision, Revision, str], list[Revision]] = {}
     for shard in state.slots.shard_rows():

@@ -1,4 +1,4 @@
-"""The kinds of objects that the platform ships to a region, and the names of their rows."""
+"""Kinds of objects that the platform ships to a region, and the names of their rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.core.region import commands as c
 
-#: By kind: the table it is dropped from, and whether its key is a number.
+#: By kind: the table of its rows, and whether its key is a number.
 TABLE_OF_SHIPPED = {
     "assignment": ("assignments", True),
     "grant": ("allowances", False),
@@ -22,12 +22,12 @@ TABLE_OF_SHIPPED = {
 
 
 def is_own(kind: str, stored: Any) -> bool:
-    """The operator that this region's own log began with is not the platform's to take away."""
+    """Return whether it is the operator of this region's own log, which the platform cannot remove."""
     return kind == "principal" and bool(stored.meta.created_by == "ledger")
 
 
 def shipped_name(put: c.ShippedItem) -> tuple[str, str]:
-    """What an object is told apart by: the tag of its kind and its key as text."""
+    """Return the identity of a shipped object: the tag of its kind and its key as text."""
     match put:
         case c.ShippedRegion():
             return "region", put.name

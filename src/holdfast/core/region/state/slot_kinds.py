@@ -1,9 +1,8 @@
-"""Slots by kind: which ordinals of an assignment are in one phase, of one template, to become one, and paid for by one.
+"""Slots by kind: the ordinals of an assignment by phase, template, next template and account.
 
-What is wanted of slots follows from their kind, so whoever looks at an assignment looks at kinds, of which there are
-few, and at no slot. Ordinals are bits in blocks (`model.values.bitsets`), a row for each block: a slot that comes, goes
-or changes costs the copy of one block, in whatever order they do, and an assignment of any size is looked at block by
-block.
+Controllers decide by kind, so they read kinds, which are few, and no slots. Ordinals are bits in blocks
+(`model.values.bitsets`), one row per block. A change of a slot copies one block, in any order of ordinals, and an
+assignment of any size is read block by block.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from holdfast.core.model.values.ranges import Ranges
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.state.tables import BlockKinds, RegionState, SlotKind
 
-#: The kind of a slot. A phase is told by its text: a member of an enum is hashed in Python.
+#: The kind of a slot. The phase is its text: hashing an enum member runs Python code.
 slot_kind = attrgetter("phase._value_", "template", "next_template", "account")
 
 
 def count_kind(state: RegionState, old: Slot | None, new: Slot | None) -> None:
-    """A slot has come, gone or become of another kind."""
+    """Update the kinds after a slot is added, removed or changed."""
     one = new or old
     assert one is not None
     was, now = slot_kind(old) if old is not None else None, slot_kind(new) if new is not None else None
@@ -32,13 +31,15 @@ def count_kind(state: RegionState, old: Slot | None, new: Slot | None) -> None:
 
 
 def count_kinds(state: RegionState, assignment: Revision, was: SlotKind | None, now: SlotKind, slots: Bitset) -> None:
-    """Slots of one kind have come, or become of another one."""
+    """Update the kinds after slots of one kind are added, or change to another."""
     for block, bits in slots.items():
         _turn(state, assignment, block, [(kind, bits) for kind in (was, now) if kind is not None])
 
 
 def _turn(state: RegionState, assignment: Revision, block: int, turned: Iterable[tuple[SlotKind, int]]) -> None:
-    """Who is of a kind leaves it, who is not comes to it. A kind of nobody is not kept, nor a block without kinds."""
+    """Flip ordinals in kinds: members leave, others join. A kind without slots has no entry, a block without kinds no
+    row.
+    """
     known = state.kinds.get((assignment, block))
     row = dict(known or ())
     for kind, bits in turned:
@@ -65,7 +66,7 @@ def _list_block(state: RegionState, assignment: Revision, block: int, *, present
 
 
 def kinds_in(state: RegionState, assignment: Revision) -> dict[SlotKind, Bitset]:
-    """By kind: the ordinals of an assignment that are of it."""
+    """Return the ordinals of an assignment by kind."""
     found: dict[SlotKind, Bitset] = {}
     for block, row in block_kinds(state, assignment):
         for kind, bits in row:
@@ -74,20 +75,20 @@ def kinds_in(state: RegionState, assignment: Revision) -> dict[SlotKind, Bitset]
 
 
 def has_slots(state: RegionState, assignment: Revision) -> bool:
-    """Whether an assignment has a slot."""
+    """Return whether an assignment has a slot."""
     return state.blocks.get(assignment) is not None
 
 
 def ordinals_in(state: RegionState, assignment: Revision) -> Bitset:
-    """The ordinals of an assignment that have a slot, as bits."""
+    """Return the ordinals of an assignment that have a slot, as bits."""
     return union({block: bits} for block, row in block_kinds(state, assignment) for _, bits in row)
 
 
 def ordinals_of(state: RegionState, assignment: Revision) -> Ranges:
-    """The ordinals of an assignment that have a slot, as runs."""
+    """Return the ordinals of an assignment that have a slot, as runs."""
     return as_ranges(ordinals_in(state, assignment))
 
 
 def block_kinds(state: RegionState, assignment: Revision) -> list[tuple[int, BlockKinds]]:
-    """The blocks in which an assignment has slots, with which of them are of which kind."""
+    """Return the blocks in which an assignment has slots, each with its kinds."""
     return [(block, state.kinds[assignment, block]) for block in state.blocks.get(assignment) or ()]

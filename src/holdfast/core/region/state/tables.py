@@ -1,4 +1,4 @@
-"""A region's state: its tables, and how the derived ones are rebuilt from the others."""
+"""The state of a region: its tables, and the rebuild of the derived ones."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
 NO_PHASE_COUNTS = (0,) * len(PHASES)
 
 
-#: What a shipped object is told apart by: the tag of its kind, and its key as text.
+#: Identity of a shipped object: the tag of its kind, and its key as text.
 ObjectName = tuple[str, str]
 
-#: What slots have in common: the text of their phase, their template, what they become, and who pays for them.
+#: A kind of slots: text of the phase, template, next template, charged account.
 SlotKind = tuple[str, str, str, str]
-#: The kinds of a block of ordinals, sorted, each with its bits.
+#: The kinds in a block of ordinals, sorted, each with its bits.
 BlockKinds = tuple[tuple[SlotKind, int], ...]
 
 
 class FullListProgress(Row, frozen=True):
-    """A full list under way: of which log, term and position, and how many of its parts are here.
+    """A full list in progress: its log, term and position, and the number of parts applied.
 
-    `swept`: all are, and of what they do not name everything up to this name is gone; None: more parts are to come.
+    `swept`: all parts are applied, and unlisted objects are deleted up to this name; None: more parts follow.
     """
 
     log_id: str
@@ -54,11 +54,11 @@ class FullListProgress(Row, frozen=True):
 
 
 class RegionInfo(Row, frozen=True):
-    """Which region this is, where it lies, and how far it has applied the platform's log.
+    """Name and jurisdiction of this region, and its cursor in the platform's log.
 
-    While a full list is under way that is not the place of any one moment: the cursor is where it was before. `grace`
-    is the platform's, with which exclusive work is admitted. `proof` is the newest signature of a server of that log
-    under a place which this region was brought to.
+    During a full list the cursor keeps its old value: the state then matches no position of that log. `grace` is the
+    platform's grace, by which exclusive work is admitted. `proof` is the newest signature of a platform server over a
+    position that this region reached.
     """
 
     name: str = ""
@@ -74,7 +74,7 @@ class RegionInfo(Row, frozen=True):
 
 
 class RegionState(LedgerState):
-    """Everything a region knows. Derived tables are sums and indexes over the stored ones."""
+    """The state of a region. Derived tables are sums and indexes over the stored ones."""
 
     TABLES: ClassVar[tuple[TableSpec, ...]] = (
         *COMMON_TABLES,
@@ -119,17 +119,17 @@ class RegionState(LedgerState):
 
     region: RegionInfo
     totals: RegionTotals
-    #: Nodes without a session, with when that ended, in this order.
+    #: Nodes without a session, in the order in which their sessions ended.
     silent: SortedList[tuple[Instant, Revision]]
     #: Assignments that have not ended.
     unended: SortedList[Revision]
     nodes: Table[Revision, Node]
-    #: By node: how it fares, where its agent has said so.
+    #: By node: its load, once its agent has reported it.
     node_reports: Table[Revision, NodeReport]
     slots: Table[SlotKey, Slot]
-    #: By assignment: its requests, one per template that has open slots.
+    #: By assignment: its requests, one per template with open slots.
     requests: Table[Revision, tuple[SchedulingRequest, ...]]
-    #: By assignment of batch work: which ordinals are over for good, one row per template that it asks for.
+    #: By assignment of batch work: its finished ordinals, one row per template of its shares.
     finished: Table[Revision, tuple[FinishedOrdinals, ...]]
     holds: Table[Revision, Reservation]
     assignments: Table[Revision, Assignment]
@@ -137,45 +137,45 @@ class RegionState(LedgerState):
     accepted_grants: Table[str, AcceptedGrant]
     priority_classes: Table[str, PriorityClass]
     tokens: Table[str, Token]
-    #: By node pool: what a node of it costs.
+    #: By node pool: the cost of its nodes.
     pool_costs: Table[str, int]
     policies: Table[Revision, SchedulerPolicy]
     #: By scope (a tenant, or everywhere): the one valid policy revision.
     validities: Table[str, Revision]
     breaches: Table[tuple[str, str], Breach]
-    #: Overrides of the platform, by their uid there; those opened here while cut off are in `overrides`.
+    #: Overrides of the platform, by their uid there; `overrides` has those opened here while the region was cut off.
     platform_overrides: Table[Revision, Override]
-    #: By name: the tokens of the platform's servers; this region's own are in `servers`.
+    #: By name: tokens of the platform's servers; this region's own are in `servers`.
     platform_servers: Table[str, ServerToken]
     #: Templates that the platform no longer ships and that are still in use here.
     leaving_templates: Table[str, bool]
-    #: By part of the full list under way: what it named.
+    #: By part of the full list in progress: the names in it.
     listed_names: Table[int, tuple[ObjectName, ...]]
     node_names: Table[str, Revision]
     #: By workload: its assignments here, oldest first.
     assignments_of: Table[Revision, tuple[Revision, ...]]
-    #: What stands on each node. Stored, though it is a sum, for its revision: by it a stale proposal is told apart.
+    #: Usage of each node. Stored, though derived, for its revision: that shows which proposals are stale.
     node_usage: Table[Revision, NodeUsage]
     #: By assignment: the blocks of ordinals in which it has slots, in order.
     blocks: Table[Revision, tuple[int, ...]]
-    #: By assignment and block of ordinals: the kinds of the slots in it, and which of them are of each.
+    #: By assignment and block of ordinals: the kinds of its slots, and the ordinals of each kind.
     kinds: Table[tuple[Revision, int], BlockKinds]
-    #: By assignment: the reservations that stand alone for it. Those for none are not listed.
+    #: By assignment: its holds. Holds without an assignment are not listed.
     holds_of: Table[Revision, SortedList[Revision]]
-    #: By assignment: how many slots are in each phase, in the order of `PHASES`.
+    #: By assignment: the number of slots in each phase, in the order of `PHASES`.
     phase_counts: Table[Revision, tuple[int, ...]]
     account_usage: Table[str, AccountUsage]
-    #: By template: how many assignments ask for it and slots are, or will be, of it.
+    #: By template: the number of assignments that name it, and of slots that have it now or next.
     template_uses: Table[str, int]
-    #: By (zone or pool, its name): how many usable nodes it has.
+    #: By (zone or pool, its name): the number of usable nodes.
     domains: Table[tuple[str, str], int]
-    #: By kind (see `node_kinds`): how many usable nodes there are of it.
+    #: By kind (see `node_kinds`): the number of usable nodes.
     node_kinds: Table[NodeKind, int]
-    #: By label and kind: how many usable nodes of the kind have it.
+    #: By label and kind: the number of usable nodes of the kind with that label.
     node_labels: Table[LabelOf, int]
-    #: By resource and kind: how many usable nodes of the kind have how much of it.
+    #: By resource and kind: amounts of the resource, each with the number of usable nodes that have it.
     node_amounts: Table[AmountOf, Amounts]
-    #: By (spread or apart scope, topology key, domain): how many slots stand there.
+    #: By (spread or apart scope, topology key, domain): the number of slots placed there.
     domain_members: Table[tuple[str, str, str], int]
 
     def __init__(self) -> None:
@@ -186,15 +186,15 @@ class RegionState(LedgerState):
         self.unended = SortedList()
 
     def has_no_overrides(self) -> bool:
-        """Whether no person, here or on the platform, has taken authority over anything here."""
+        """Return whether no override is open, neither of this region nor of the platform."""
         return self.overrides.is_empty() and self.platform_overrides.is_empty()
 
     def every_override(self) -> Iterator[Override]:
-        """Those that were opened here, then those of the platform."""
+        """Return the region's own overrides, then the platform's."""
         return chain(self.overrides.values(), self.platform_overrides.values())
 
     def rebuild(self) -> None:
-        """Build every derived table anew."""
+        """Rebuild every derived table."""
         from holdfast.core.region.state.rebuild import rebuild
 
         super().rebuild()

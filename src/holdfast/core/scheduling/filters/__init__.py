@@ -5,7 +5,7 @@ A filter gets a window of rows and returns a truth value per row.
 - `condition`   the node accepts new work
 - `zones`       no override avoids its zone
 - `taints`      the template tolerates its taints
-- `tenancy`     the node is kept for this tenant, or for none
+- `tenancy`     the node is reserved for this tenant, or for none
 - `isolation`   its agent enforces the isolation that the template requires
 - `one_tenant`  no other tenant has work on a node that takes one tenant at a time
 - `labels`      it has every required label

@@ -1,4 +1,4 @@
-"""Whether a node has enough left of everything that is needed; what is held for others is not left for firm work."""
+"""Filter: the node has enough free of every required resource. Capacity held for others is not free for firm work."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class CapacityFilter:
-    """Only nodes with room."""
+    """Accepts nodes with enough free capacity."""
 
     name, version, code = "capacity", "1", Code.CAPACITY
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """One question for each resource that is needed."""
+        """One requirement per resource."""
         table, at, firm = window.table, window.at, window.ask.firm
         for name, amount in table.amounts(window.ask.template.need):
             number = table.resources.get(name)

@@ -1,5 +1,4 @@
-"""Whether a node takes anything at all: it lives in a session, nobody cordoned or drains it, and what is exclusive ends
-there before its fence is past."""
+"""Filter: the node has a session, no cordon and no drain. For exclusive work it also ends runs before its fence."""
 
 from __future__ import annotations
 
@@ -11,15 +10,15 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class ConditionFilter:
-    """Only nodes that may be used."""
+    """Accepts nodes that take new work."""
 
     name, version, code = "condition", "1", Code.NODE_UNAVAILABLE
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """Rows of nodes that take new work."""
+        """One requirement each for usable nodes, overruns of exclusive work and quarantine."""
         yield "usable", window.pick(window.table.usable)
         if window.ask.exclusive:
-            yield "times not kept", window.pick(window.table.overrun) <= window.table.overrun_most
+            yield "ends runs too late", window.pick(window.table.overrun) <= window.table.overrun_most
         if window.table.quarantined.any():
-            yield "left alone", ~window.pick(window.table.quarantined)
+            yield "quarantined", ~window.pick(window.table.quarantined)

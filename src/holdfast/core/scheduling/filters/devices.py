@@ -1,4 +1,4 @@
-"""Whether a node has as many devices as are needed, each with enough left: whole ones, or a share of one."""
+"""Filter: the node has as many devices as required, each with enough free: whole devices, or a share of one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class DevicesFilter:
-    """Only nodes with the devices, of any model."""
+    """Accepts nodes with enough free devices, of any model."""
 
     name, version, code = "devices", "1", Code.DEVICE
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """Nothing is asked where no device is needed."""
+        """One requirement, if devices are required."""
         template = window.ask.template
         if template.gpus:
             yield "devices", window.table.devices.enough(template, window.at, firm=window.ask.firm)

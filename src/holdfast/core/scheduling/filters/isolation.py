@@ -1,4 +1,4 @@
-"""Whether a node's agent enforces all that the template's isolation takes."""
+"""Filter: the node's agent enforces everything that the template's isolation requires."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class IsolationFilter:
-    """Only nodes that keep it as far apart as it has to be."""
+    """Accepts nodes that enforce the required isolation."""
 
     name, version, code = "isolation", "1", Code.ISOLATION
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """One question for each thing that is to be enforced, asked once for each set of them that agents do."""
+        """One requirement per capability, evaluated once per distinct set of agent capabilities."""
         if window.ask.template.isolation is Isolation.STANDARD:
             return
         column = window.table.attributes.capabilities

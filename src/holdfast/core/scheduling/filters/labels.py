@@ -1,4 +1,4 @@
-"""Whether a node has every label that the template requires."""
+"""Filter: the node has every label that the template requires."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class LabelsFilter:
-    """Only nodes with the required labels."""
+    """Accepts nodes with the required labels."""
 
     name, version, code = "labels", "1", Code.LABELS
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """One question for each label."""
+        """One requirement per label."""
         for key, value in window.ask.template.require:
             column = window.table.attributes.labels(key, window.table.nodes)
             yield f"{key}={value}", window.pick(column.codes) == column.code(value)

@@ -1,4 +1,4 @@
-"""Whether enough of the devices that are free on a node are of a model that the template accepts."""
+"""Filter: enough free devices of the node are of a model that the template accepts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class ModelsFilter:
-    """Only nodes with devices of an accepted model."""
+    """Accepts nodes with enough devices of an accepted model."""
 
     name, version, code = "models", "1", Code.DEVICE
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """Nothing is asked where any model will do."""
+        """One requirement, if the template lists models."""
         template = window.ask.template
         if template.gpus and template.gpu_models:
             free = window.table.devices.accepted(template, window.at, firm=window.ask.firm)

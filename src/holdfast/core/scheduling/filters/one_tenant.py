@@ -1,4 +1,4 @@
-"""Whether a node that takes one tenant at a time has work of nobody else."""
+"""Filter: a node that takes one tenant at a time has no work of another tenant."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class OneTenantFilter:
-    """Only nodes on which the tenant is alone, where one has to be."""
+    """Accepts nodes without another tenant's work, where the node takes one tenant at a time."""
 
     name, version, code = "one-tenant", "1", Code.ONE_TENANT
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """Asked once for each set of tenants whose work is on such nodes; nothing, where no node is one."""
+        """One requirement, evaluated once per distinct set of tenants; none without such nodes."""
         if window.table.occupants.is_empty:
             return
         tenant, column = window.ask.tenant, window.table.occupants.column
         accepted = column.matching(lambda there: not there or there == (tenant,))
         if accepted is not None:
-            yield "another tenant's", accepted[window.pick(column.codes)]
+            yield "another tenant", accepted[window.pick(column.codes)]

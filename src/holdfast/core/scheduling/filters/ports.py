@@ -1,4 +1,4 @@
-"""Whether a node has as many ports left as are asked for."""
+"""Filter: the node has as many free ports as the template requires."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class PortsFilter:
-    """Only nodes with free ports."""
+    """Accepts nodes with enough free ports."""
 
     name, version, code = "ports", "1", Code.PORT
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """Nothing is asked where no port is."""
+        """One requirement, if ports are required."""
         wanted = window.ask.template.ports
         if wanted:
             yield f"{wanted} ports", window.pick(window.table.devices.ports) >= wanted

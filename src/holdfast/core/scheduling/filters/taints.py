@@ -1,4 +1,4 @@
-"""Whether the template tolerates every taint of a node."""
+"""Filter: the template tolerates every taint of the node."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class TaintsFilter:
-    """Only nodes whose taints are tolerated."""
+    """Accepts nodes whose taints are tolerated."""
 
     name, version, code = "taints", "1", Code.TAINT
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """Asked once for each set of taints that nodes have."""
+        """One requirement, evaluated once per distinct set of taints."""
         template, column = window.ask.template, window.table.attributes.taints
         accepted = column.matching(lambda taints: all(tolerates(template, taint) for taint in taints))
         if accepted is not None:

@@ -1,4 +1,4 @@
-"""Whether a node that is kept for some tenants is kept for this one."""
+"""Filter: the node is reserved for this tenant, or for none."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class TenancyFilter:
-    """Only nodes that are there for the tenant."""
+    """Accepts nodes that are open to the tenant."""
 
     name, version, code = "tenancy", "1", Code.TENANCY
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """Asked once for each set of tenants that nodes are kept for."""
+        """One requirement, evaluated once per distinct set of tenants."""
         tenant, column = window.ask.tenant, window.table.attributes.tenancies
         accepted = column.matching(lambda tenants: not tenants or tenant in tenants)
         if accepted is not None:

@@ -1,4 +1,4 @@
-"""Whether a node is in a zone that no override says to avoid."""
+"""Filter: the node is in no zone that an override avoids."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class ZonesFilter:
-    """Only nodes outside of avoided zones."""
+    """Accepts nodes outside of avoided zones."""
 
     name, version, code = "zones", "1", Code.NODE_UNAVAILABLE
     is_plain = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
-        """Nothing is asked while no zone is avoided."""
+        """One requirement per avoided zone."""
         column = window.table.attributes.zones
         for zone in window.avoided:
             yield f"zone {zone} is avoided", window.pick(column.codes) != column.code(zone)

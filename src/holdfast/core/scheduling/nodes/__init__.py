@@ -3,10 +3,10 @@
 - `table`         `NodeTable`: one column per resource, rows in a mixed order
 - `devices`       GPUs and ports per node
 - `attributes`    zone, pool, taints, tenancy, capabilities and labels as codes
-- `hints`         load and warm images: they rank nodes and never exclude one
-- `tenants`       tenants with work on nodes that take one tenant at a time
+- `hints`         load and cached artifacts: they rank nodes and never exclude one
+- `tenants`       tenants on nodes that take one tenant at a time
 - `tie_break`     seeded one-to-one ranks
 - `domain_rules`  spread, anti-affinity (`apart`) and affinity (`near`) within a pass
-- `window`        the rows that one pass examines, as a plugin sees them
-- `quarantine`    nodes on which the ledger kept refusing proposals: skipped for a while
+- `window`        the rows that one pass examines
+- `quarantine`    nodes skipped for a while after repeated refusals
 """

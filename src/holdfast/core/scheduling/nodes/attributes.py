@@ -1,8 +1,8 @@
-"""What nodes are for, as codes: zone, pool, taints, tenancy, capabilities, labels. Equal values have one code.
+"""Node attributes as integer codes: zone, pool, taints, tenancy, capabilities, labels. Equal values have one code.
 
-Of taints and tenancy there are few different sets, and many nodes of each: what a template makes of a set is asked once
-for the set, and looked up for the nodes. A label gets its column when a template first asks for its key, if a node has
-it: templates may ask for any. Values that no node has any more are let go once they are most of a column's.
+There are few distinct sets of taints or tenants. A template is checked once per set, and nodes are looked up by code. A
+label column is built when a template first uses a key that a node has. Unused values are dropped once they are most of
+a column.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from holdfast.core.model.records.nodes import Node, kept_for, label_value
 V = TypeVar("V", bound=Hashable)
 
 CodeArray = NDArray[np.int32]
-#: The code of what no node has.
+#: The code of a value that no node has.
 NONE = -1
-#: So many values that no row has are left in a column, beside as many as there are rows.
+#: Unused values in a column, beyond the number of its rows.
 STALE_MAX = 64
 
 
 class CodedColumn(Generic[V]):
-    """One column: for each row the number of its value, in the order in which values were first seen."""
+    """One column: the code of each row's value, in the order of first use."""
 
     def __init__(self, rows: int = 0) -> None:
         self.codes: CodeArray = np.zeros(rows, np.int32)
@@ -35,7 +35,7 @@ class CodedColumn(Generic[V]):
         self._code_of: dict[V, int] = {}
 
     def put(self, row: int, value: V) -> None:
-        """The value of a row."""
+        """Set the value of a row."""
         code = self._code_of.get(value)
         if code is None:
             if len(self.values) > 2 * len(self.codes) + STALE_MAX:
@@ -45,24 +45,24 @@ class CodedColumn(Generic[V]):
         self.codes[row] = code
 
     def _compact(self) -> None:
-        """Let go of values that no row has; but for the first, which is that of rows that were never described."""
+        """Drop unused values, except the first: that of rows without description."""
         codes, places = np.unique(np.append(self.codes, np.int32(0)), return_inverse=True)
         self.values = [self.values[code] for code in codes.tolist()]
         self.codes = places[:-1].astype(np.int32)
         self._code_of = {value: code for code, value in enumerate(self.values)}
 
     def code(self, value: V) -> int:
-        """The number of a value; `NONE` if no row ever had it."""
+        """Return the code of a value; `NONE` if it has none."""
         return self._code_of.get(value, NONE)
 
     def matching(self, accepts: Callable[[V], bool]) -> NDArray[np.bool_] | None:
-        """By code, whether the value is accepted; None when all are."""
+        """Return whether each value is accepted, by code; None if all are."""
         found = [accepts(value) for value in self.values]
         return None if all(found) else np.array(found, np.bool_)
 
 
 class NodeAttributes:
-    """The columns of all nodes."""
+    """The attribute columns of all nodes."""
 
     def __init__(self) -> None:
         self.zones: CodedColumn[str] = CodedColumn()
@@ -71,11 +71,11 @@ class NodeAttributes:
         self.tenancies: CodedColumn[tuple[str, ...]] = CodedColumn()
         self.capabilities: CodedColumn[Capabilities] = CodedColumn()
         self._labels: dict[str, CodedColumn[str | None]] = {}
-        #: Keys of labels that a node has, or had.
+        #: Label keys that a node has or had.
         self._keys: set[str] = set()
 
     def describe(self, row: int, node: Node) -> None:
-        """Take what a node is for."""
+        """Set the attributes of a row."""
         self.zones.put(row, node.zone)
         self.pools.put(row, node.pool)
         self.taints.put(row, node.taints)
@@ -86,7 +86,7 @@ class NodeAttributes:
             column.put(row, label_value(node, key))
 
     def labels(self, key: str, nodes: list[Node]) -> CodedColumn[str | None]:
-        """The column of a label; one without values where no node has it."""
+        """Return the column of a label; an empty one if no node has the key."""
         column = self._labels.get(key)
         if column is None and key not in self._keys:
             return CodedColumn(len(nodes))
@@ -97,11 +97,11 @@ class NodeAttributes:
         return column
 
     def domains(self, key: str) -> CodedColumn[str]:
-        """The column of a topology key that several nodes share."""
+        """Return the column of a shared topology key (zone or pool)."""
         return self.zones if key == "zone" else self.pools
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        """Change the rows of every column alike."""
+        """Apply a change of rows to every column."""
         few: list[CodedColumn[Any]] = [self.zones, self.pools, self.taints, self.tenancies, self.capabilities]
         for column in (*few, *self._labels.values()):
             column.codes = change(column.codes)

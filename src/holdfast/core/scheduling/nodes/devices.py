@@ -1,7 +1,7 @@
-"""What is free of each device of each node, and how many ports: one row of the arrays for each place in a node's list.
+"""Free devices and ports of each node: one array row per index in a node's device list.
 
-Devices are counted as the ledger counts them: by milli-GPU, each on its own, for all work and for firm work. Arrays are
-as wide as the node with the most devices has them; where nobody has any they have no rows at all.
+Devices are counted as in the ledger: in milli-GPU, each by itself, for all work and for firm work. The arrays have as
+many rows as the node with most devices, and none without devices.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from holdfast.core.model.values.structs import Revision
 Numbers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 
-#: The parts of a whole device.
+#: Milli-GPU of a whole device.
 WHOLE = 1_000
-#: The code of a device that is not there; those that are have codes above it.
+#: The code of a missing device. Codes of models are above it.
 _NO_MODEL = 0
 
 
 class DeviceClaim(Struct, frozen=True):
-    """What one slot takes beside amounts: devices, so much of each, and ports."""
+    """Devices, the milli-GPU on each, and ports that one slot takes."""
 
     devices: tuple[int, ...]
     milli: int
@@ -37,33 +37,33 @@ class DeviceClaim(Struct, frozen=True):
 
 
 class DeviceColumns:
-    """Columns of all nodes; `mine` is what this scheduler has proposed and not heard of."""
+    """Device and port columns of all nodes. `mine` is in flight."""
 
     def __init__(self) -> None:
         self.models: dict[str, int] = {}
         self._model: Numbers = np.zeros((0, 0), np.int64)
-        #: What each device has in all, and how many ports there are, whoever has them.
+        #: Capacity of each device, and number of ports, used or not.
         self._milli: Numbers = np.zeros((0, 0), np.int64)
         self._handed_out: Numbers = np.zeros(0, np.int64)
         self.free_any: Numbers = np.zeros((0, 0), np.int64)
         self.free_firm: Numbers = np.zeros((0, 0), np.int64)
-        #: By row: the most that one device has left, and how many are left whole; of all work and of firm work.
+        #: By row, for all work and for firm work: largest free part of one device; number of entirely free devices.
         self._most_any: Numbers = np.zeros(0, np.int64)
         self._most_firm: Numbers = np.zeros(0, np.int64)
         self._whole_any: Numbers = np.zeros(0, np.int64)
         self._whole_firm: Numbers = np.zeros(0, np.int64)
         self.ports: Numbers = np.zeros(0, np.int64)
-        #: The least of each since it was last asked what has grown. That a node has as much of `gpu` as before does not
-        #: tell of its devices: one may be free since another is taken.
+        #: Lowest free values since the last `improved_rows`. The total of `gpu` does not show that one device became
+        #: free when another was taken.
         self._least_any: Numbers = np.zeros((0, 0), np.int64)
         self._least_firm: Numbers = np.zeros((0, 0), np.int64)
         self._fewest_ports: Numbers = np.zeros(0, np.int64)
-        #: By node: what was proposed of its devices (milli by index, and whether firm), and its ports.
+        #: By node: devices in flight (index, milli, firm), and ports.
         self._mine: dict[Revision, list[tuple[int, int, bool]]] = {}
         self._ports: dict[Revision, list[int]] = {}
 
     def describe(self, row: int, node: Node) -> None:
-        """Take what devices a node has."""
+        """Set the devices of a node."""
         more = len(node.devices) - len(self._model)
         if more > 0:
             none = np.full((more, len(self.ports)), _NO_MODEL, np.int64)
@@ -76,19 +76,19 @@ class DeviceColumns:
             self._model[:, row] = codes + [_NO_MODEL] * len(others)
             self._milli[:, row] = [device.milli for device in node.devices] + others
         self._handed_out[row] = len(ports_of(node))
-        if not node.devices:  # what is left of each is counted on nodes that have some
+        if not node.devices:  # sums are computed only for nodes with devices
             for name in _SUMS:
                 getattr(self, name)[row] = 0
 
     def recount(self, rows: Sequence[int], nodes: list[Node], usages: list[NodeUsage]) -> None:
-        """What is free on these rows, by the state and by what was proposed."""
+        """Recompute free devices and ports of these rows."""
         equipped: list[int] = []
         left: list[tuple[list[int], list[int]]] = []
         free: list[int] = []
         for row in rows:
             node, room = nodes[row], usages[row]
             there = ports_of(node)
-            # A node may have changed its range under ports that are taken.
+            # The node's port range may have changed since its ports were taken.
             mine = self._ports.get(node.uid, ())
             taken = {port for port in (*room.ports, *mine) if port in there} if room.ports or mine else ()
             free.append(len(there) - len(taken))
@@ -102,7 +102,7 @@ class DeviceColumns:
             self._put_devices(np.array(equipped, np.int64), np.array(left, np.int64))
 
     def _put_devices(self, at: Numbers, left: Numbers) -> None:
-        """What devices of these rows have left: by row, for all work and for firm work, by index."""
+        """Set free device parts of these rows: by row, all or firm work, index."""
         self.free_any[:, at], self.free_firm[:, at] = left.transpose(1, 2, 0)
         self._least_any[:, at] = np.minimum(self._least_any[:, at], self.free_any[:, at])
         self._least_firm[:, at] = np.minimum(self._least_firm[:, at], self.free_firm[:, at])
@@ -115,7 +115,7 @@ class DeviceColumns:
         self._fewest_ports[row] = min(int(self._fewest_ports[row]), free)
 
     def improved_rows(self, at: Numbers) -> Truths:
-        """Which of these rows have more ports, or of a device more, than at some time since this was asked last."""
+        """Return which rows gained ports or device parts at some time since the last call."""
         more: Truths = self.ports[at] > self._fewest_ports[at]
         self._fewest_ports[at] = self.ports[at]
         if len(self._model):
@@ -125,7 +125,7 @@ class DeviceColumns:
         return more
 
     def _left(self, node: Node, usage: NodeUsage) -> tuple[list[int], list[int]]:
-        """What each device of a node has left for all work, and for firm work; of one that is not there nothing."""
+        """Return the free part of each device for all and for firm work; 0 for a missing device."""
         none = [0] * (len(self._model) - len(node.devices))
         any_ = [device.milli for device in node.devices] + none
         firm = any_.copy()
@@ -138,7 +138,7 @@ class DeviceColumns:
         return any_, firm
 
     def _sum_up(self, row: int) -> None:
-        """What the devices of a row have left, in numbers that are asked for without looking at each device."""
+        """Summarize the free devices of a row for quick checks."""
         left = self.free_any[:, row].tolist()
         firmly = [min(pair) for pair in zip(left, self.free_firm[:, row].tolist(), strict=True)]
         self._most_any[row], self._most_firm[row] = max(left), max(firmly)
@@ -146,18 +146,18 @@ class DeviceColumns:
         self._whole_firm[row] = sum([one >= WHOLE for one in firmly])
 
     def enough(self, template: Template, at: slice | Numbers, *, firm: bool) -> Truths:
-        """Which rows have the devices, of any model."""
+        """Return which rows have enough free devices, of any model."""
         if template.gpus == 1:
             found: Truths = (self._most_firm if firm else self._most_any)[at] >= template.gpu_milli
             return found
-        if template.gpu_milli == WHOLE:  # as whoever asks for several has to
+        if template.gpu_milli == WHOLE:  # required of templates with several devices
             several: Truths = (self._whole_firm if firm else self._whole_any)[at] >= template.gpus
             return several
         parts: Truths = self.accepted(template, at, firm=firm, models=False).sum(axis=0) >= template.gpus
         return parts
 
     def there(self, template: Template, at: slice | Numbers) -> Truths:
-        """Which rows have the ports and the devices at all, whoever has them now."""
+        """Return which rows have the devices and ports at all, used or not."""
         found: Truths = self._handed_out[at] >= template.ports
         if template.gpus:
             fitting: Truths = (self._model[:, at] != _NO_MODEL) & (self._milli[:, at] >= template.gpu_milli)
@@ -167,11 +167,11 @@ class DeviceColumns:
         return found
 
     def _codes(self, template: Template) -> list[int]:
-        """Of the models that it accepts."""
+        """Codes of the accepted models."""
         return [self.models[name] for name in template.gpu_models if name in self.models]
 
     def accepted(self, template: Template, at: slice | Numbers, *, firm: bool, models: bool = True) -> Truths:
-        """Which devices have enough left and, with `models`, are of an accepted model: by index and row."""
+        """Return which devices have enough free and, with `models`, an accepted model, by index and row."""
         enough: Truths = self.free_any[:, at] >= template.gpu_milli
         if firm:
             enough &= self.free_firm[:, at] >= template.gpu_milli
@@ -181,8 +181,8 @@ class DeviceColumns:
         return enough
 
     def pick(self, row: int, template: Template, *, firm: bool) -> tuple[int, ...]:
-        """Devices for one slot on a row that has them: those with the least left that is enough, the lowest first."""
-        # A few numbers, one slot after another: as lists they are several times quicker than as arrays.
+        """Select devices on a row that has them: smallest free part first, then lowest index."""
+        # For a few numbers, lists are several times faster than arrays.
         left, firmly = self.free_any[:, row].tolist(), self.free_firm[:, row].tolist()
         codes = {self.models.get(name) for name in template.gpu_models}
         order = [
@@ -194,13 +194,13 @@ class DeviceColumns:
         return tuple(sorted(index for _, index in sorted(order)[: template.gpus]))
 
     def pick_ports(self, node: Node, usage: NodeUsage, wanted: int) -> tuple[int, ...]:
-        """The lowest ports of a node that nobody has and none was proposed for."""
+        """Return the lowest ports of a node that are neither used nor proposed."""
         taken = {*usage.ports, *self._ports.get(node.uid, ())}
         free = (port for port in ports_of(node) if port not in taken)
         return tuple(port for port, _ in zip(free, range(wanted), strict=False))
 
     def take(self, row: int, node: Revision, taken: DeviceClaim) -> None:
-        """Count devices and ports as proposed on a node, which has this row."""
+        """Count devices and ports as proposed on a node in this row."""
         for index in taken.devices:
             self._mine.setdefault(node, []).append((index, taken.milli, taken.firm))
             _lower(self.free_any, self._least_any, (index, row), taken.milli)
@@ -213,7 +213,7 @@ class DeviceColumns:
             self._put_ports(row, int(self.ports[row]) - len(taken.ports))
 
     def give(self, node: Revision, taken: DeviceClaim) -> None:
-        """What was proposed is answered. The node may be gone or another by now: if it has a row, count that anew."""
+        """Release a proposal's devices and ports. The node may have changed: its row, if any, must be recounted."""
         mine, ports = self._mine.pop(node, []), self._ports.pop(node, [])
         for index in taken.devices:
             mine.remove((index, taken.milli, taken.firm))
@@ -225,19 +225,19 @@ class DeviceColumns:
             self._ports[node] = ports
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        """Change the rows of every column alike."""
+        """Apply a change of rows to every column."""
         for column in (*_FREE, "_model", "_milli", "_handed_out", "ports", "_fewest_ports", *_SUMS):
             setattr(self, column, change(getattr(self, column)))
 
 
 def _lower(free: Numbers, least: Numbers, at: tuple[int, int], milli: int) -> None:
-    """Count so much as taken at one place: as numbers, which are several times quicker than arrays of one."""
+    """Subtract from one cell. Plain numbers are several times faster than arrays of one."""
     free[at] = left = free.item(at) - milli
     if left < least.item(at):
         least[at] = left
 
 
-#: What is free of devices, and the least that it was.
+#: Free parts of devices, and their lowest values.
 _FREE = ("free_any", "free_firm", "_least_any", "_least_firm")
-#: What is known of all devices of a row together.
+#: Summaries of all devices of a row.
 _SUMS = ("_most_any", "_most_firm", "_whole_any", "_whole_firm")

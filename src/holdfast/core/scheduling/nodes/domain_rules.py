@@ -1,7 +1,7 @@
-"""Spread, apart and near, as a pass sees them: which domains take one more slot, counted on as slots are chosen.
+"""Spread, apart and near rules within a pass: which domains accept one more slot, counted as slots are chosen.
 
-The ledger judges each placement after those before it (`region.queries.domains`); here the same is counted in advance,
-over the state and over what was proposed and not answered.
+The ledger decides each placement after those before it (`region.queries.domains`). A pass counts alike in advance, from
+the state and the proposals in flight.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from holdfast.core.region.queries.domains import DomainSearch, DomainSubject, Re
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import SlotAsk
 
-#: Where slots are counted: (scope, topology key, domain).
+#: A cell in which slots are counted: (scope, topology key, domain).
 DomainKey = tuple[str, str, str]
-#: How many slots of one pass a node takes at most by its own count.
+#: Largest number of slots per node if no rule limits it.
 UNLIMITED = 1 << 30
 #: The evenness of the emptiest domain.
 EVENEST = 1_000
 
 
 class DomainRules:
-    """The rules of one ask over the domains of a region. `mine` counts what was proposed and not answered, `avoided`
-    are zones that are kept out of."""
+    """The rules of one ask over a region's domains. `mine` is in flight; `avoided` are excluded zones."""
 
     def __init__(
         self,
@@ -42,28 +41,28 @@ class DomainRules:
         self._chosen: dict[DomainKey, int] = {}
         self._scopes = domain_scopes(ask.template, ask.workload, ask.tenant)
         reach = reach_of(state, ask, avoided, search)
-        #: For each spread rule: how many of the workload stand in each of the domains that count.
+        #: For each spread rule: replicas per domain that counts.
         self._tallies = [_Tally(rule, f"#{ask.workload}", reach[rule.key]) for rule in ask.template.spread]
         self._recount()
-        #: Near rules that shut domains.
+        #: Near rules that close domains.
         self.binding = tuple(rule for rule in ask.template.near if rule.required)
-        #: Keys by which nodes are told apart in lanes. Apart on each node is a count of its own; where slots must be on
-        #: the node of others, each node is a lane.
+        #: Keys that define lanes. Apart rules per node count separately; with a required near rule per node, each node
+        #: is a lane.
         rules: tuple[Spread | Apart | Near, ...] = (*ask.template.spread, *ask.template.apart, *ask.template.near)
         shared = [rule.key for rule in rules if rule.key != "node" or rule in self.binding]
         self.keys = tuple(dict.fromkeys(shared))
 
     def begin(self) -> None:
-        """Nothing is chosen yet."""
+        """Start over without choices."""
         self._chosen.clear()
         self._recount()
 
     def lane(self, node: Node) -> tuple[str, ...]:
-        """The domains that a node shares with others, as far as they matter."""
+        """Return the domains of a node that define its lane."""
         return tuple([domain_of(node, key) for key in self.keys])
 
     def takes(self, node: Node) -> int:
-        """How many slots the node takes by rules that count each node by itself."""
+        """Return how many slots the node accepts by rules that count per node."""
         most = UNLIMITED
         for rule in self._ask.template.apart:
             if rule.key == "node":
@@ -71,10 +70,10 @@ class DomainRules:
         return max(0, most)
 
     def closed_by(self, lane: tuple[str, ...]) -> tuple[Code, str] | None:
-        """Which rule keeps the next slot out of a lane, and over which key it counts; None: it may come."""
+        """Return the rule that closes a lane for the next slot, and its key; None if the lane is open."""
         at = dict(zip(self.keys, lane, strict=True))
         for tally in self._tallies:
-            # A domain that counts no more, in a state that is newer than the rows, is one to keep out of.
+            # The state may be newer than the rows: a domain that no longer counts is closed.
             if tally.there.get(at[tally.key], UNLIMITED) >= tally.most_allowed:
                 return Code.SPREAD, tally.key
         for one in self._ask.template.apart:
@@ -86,11 +85,11 @@ class DomainRules:
         return None
 
     def name(self, lane: tuple[str, ...], key: str) -> str:
-        """A domain of a lane, in words: `zone a`."""
+        """A domain of a lane as text: `zone a`."""
         return f"{key} {lane[self.keys.index(key)]}"
 
     def nearer(self, lane: tuple[str, ...]) -> int:
-        """How many near rules hold in a lane by nothing but what was chosen since the pass began."""
+        """Return how many near rules hold in a lane only by choices of this pass."""
         at = dict(zip(self.keys, lane, strict=True))
         return sum(
             self._chosen.get(where, 0) > 0 and self._count(where) == self._chosen[where]
@@ -98,26 +97,26 @@ class DomainRules:
         )
 
     def members(self, rule: Near, name: str) -> int:
-        """How many of the rule's group stand in a domain."""
+        """Return how many members of the rule's group a domain has."""
         return self._count(self._group(rule, name))
 
     def replicas(self, rule: Spread, name: str) -> int:
-        """How many of the same workload stand in a domain: for plugins that weigh it otherwise than evenness does."""
+        """Return how many replicas of the workload a domain has, for plugins with another measure of evenness."""
         return self._count((f"#{self._ask.workload}", rule.key, name))
 
     def evenness(self, rule: int, name: str) -> int:
-        """How few of the workload stand in a domain of a spread rule: `EVENEST` in the emptiest, 0 in the fullest."""
+        """Return how empty a domain of a spread rule is: `EVENEST` in the emptiest, 0 in the fullest."""
         return self._tallies[rule].evenness(name)
 
     def evenness_of(self, lane: tuple[str, ...]) -> int:
-        """The mean of it over the spread rules."""
+        """Mean evenness over the spread rules."""
         total = 0
         for tally in self._tallies:
             total += tally.evenness(lane[self.keys.index(tally.key)])
         return total // len(self._tallies)
 
     def choose(self, node: Node) -> None:
-        """Count one more slot where it would stand."""
+        """Count one more slot in the domains of a node."""
         for scope, key in self._scopes:
             where = (scope, key, domain_of(node, key))
             self._chosen[where] = self._chosen.get(where, 0) + 1
@@ -132,7 +131,7 @@ class DomainRules:
             tally.settle()
 
     def _is_far(self, rule: Near, name: str) -> bool:
-        """Whether members of the group stand in the region, and none in this domain."""
+        """Whether the group has members in the region, but none in this domain."""
         group, _, _ = where = self._group(rule, name)
         return not self._count(where) and self._count((group, REGION_WIDE, "")) > 0
 
@@ -144,7 +143,7 @@ class DomainRules:
 
 
 class _Tally:
-    """How many replicas stand in the domains that a spread rule counts over."""
+    """Replicas of the workload in each domain that counts for a spread rule."""
 
     def __init__(self, rule: Spread, scope: str, names: tuple[str, ...]) -> None:
         self.key, self.scope = rule.key, scope
@@ -152,10 +151,10 @@ class _Tally:
         self.there = dict.fromkeys(names, 0)
 
     def settle(self) -> None:
-        """Note the fewest and the most, once something is counted."""
+        """Update the minimum and the maximum."""
         counts = self.there.values()
         fewest, self._most = min(counts, default=0), max(counts, default=0)
-        #: A domain with as many takes no more.
+        #: A domain with this many accepts no more.
         self.most_allowed = fewest + self._skew
         self._range = max(1, self._most - fewest)
 
@@ -167,7 +166,7 @@ class _Tally:
 def reach_of(
     state: RegionState, ask: SlotAsk, avoided: Container[str], search: DomainSearch | None = None
 ) -> ReachableDomains:
-    """The domains over which the spread rules of an ask count, as the ledger says."""
+    """Return the domains that count for the spread rules of an ask, by the ledger's query."""
     if not ask.template.spread:
         return {}
     return reachable_domains(
@@ -176,6 +175,6 @@ def reach_of(
 
 
 def standing_in(ask: SlotAsk, node: Node) -> list[DomainKey]:
-    """Everything that a slot on this node is counted under."""
+    """Return all cells in which a slot on this node is counted."""
     found = domain_scopes(ask.template, ask.workload, ask.tenant)
     return [(scope, key, domain_of(node, key)) for scope, key in found]

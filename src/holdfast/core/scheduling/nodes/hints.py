@@ -1,7 +1,7 @@
-"""How nodes fare, as their agents say, in columns: how much of each is used, and what lies ready there.
+"""Node load and cached artifacts, as reported by agents, in columns.
 
-Hints rank nodes and keep none out, and a change of one is no reason to look again at what waits. Of a node that nothing
-is said of nothing is used, and nothing lies ready there. A name gets its column when a template first asks for it.
+Hints rank nodes and never exclude one, so their changes unblock nothing. A node without a report has no load and no
+artifacts. An artifact's column is built when a template first uses it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 
 from holdfast.core.model.records.nodes import NO_REPORT, NodeReport
 
-#: So many names have their columns at a time: those that were asked for last.
+#: Artifact columns kept at a time, most recently used.
 NAMES_MAX = 256
 
 
 class NodeHints:
-    """The columns of all nodes."""
+    """The hint columns of all nodes."""
 
     def __init__(self) -> None:
-        #: The larger part of what is used, of processor or memory, in percent.
+        #: Used part of cpu or memory in percent, whichever is larger.
         self.load: NDArray[np.int64] = np.zeros(0, np.int64)
-        #: Whether any node ever said that something of it is used.
+        #: Whether any node ever reported a load.
         self.any_load = False
         self._reports: list[NodeReport] = []
         self._there: OrderedDict[str, NDArray[np.bool_]] = OrderedDict()
 
     def take(self, row: int, report: NodeReport | None) -> None:
-        """What is said of a node."""
+        """Set the report of a row."""
         report = report or NO_REPORT
         if report is self._reports[row]:
             return
@@ -42,7 +42,7 @@ class NodeHints:
             column[row] = name in report.present
 
     def there(self, name: str) -> NDArray[np.bool_]:
-        """Where this lies ready."""
+        """Return the rows that have an artifact cached."""
         column = self._there.pop(name, None)
         if column is None:
             column = np.array([name in report.present for report in self._reports], np.bool_)
@@ -52,16 +52,16 @@ class NodeHints:
         return column
 
     def insert(self, was: list[int]) -> None:
-        """Rows come between: which each was before, -1 for a new one. Their columns are changed by `each`."""
+        """Insert rows: `was` has the former row of each, -1 for a new one. `each` updates the columns."""
         self._reports = [NO_REPORT if row < 0 else self._reports[row] for row in was]
 
     def remove(self, gone: list[int]) -> None:
-        """Rows go. Their columns are changed by `each`."""
+        """Remove rows. `each` updates the columns."""
         for row in sorted(gone, reverse=True):
             del self._reports[row]
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        """Change the rows of every column alike."""
+        """Apply a change of rows to every column."""
         self.load = change(self.load)
         for name, column in self._there.items():
             self._there[name] = change(column)

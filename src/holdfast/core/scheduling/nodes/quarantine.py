@@ -1,7 +1,6 @@
-"""Nodes about which this view and the ledger do not agree: after three refusals in a row such a node is left alone.
+"""Quarantine: after three refusals in a row on which view and ledger disagree, the scheduler skips the node.
 
-A refusal that the age of the view explains does not count. What each side says of the node is kept: whoever reads it
-can tell which of them is wrong.
+Refusals with a stale view do not count. Each entry records both sides, so that a reader can find out which is wrong.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from holdfast.core.model.values.structs import Duration, Instant, Revision
 from holdfast.core.scheduling.nodes.table import NodeTable
 
 REFUSALS = 3
-#: How long a node is left alone; doubled each time, up to the most.
+#: Quarantine of a node; it doubles each time, up to the maximum.
 QUARANTINE_MS, QUARANTINE_MAX_MS = 30_000, 600_000
 
 
 class QuarantinedNode(Struct, frozen=True):
-    """A node that is left alone: until when, what the ledger said, and what this view says."""
+    """A node in quarantine: until when, the ledger's refusal, and the view's free amounts."""
 
     node: Revision
     name: str
@@ -29,17 +28,17 @@ class QuarantinedNode(Struct, frozen=True):
 
 
 class NodeQuarantine:
-    """Strikes and shunned nodes."""
+    """Refusals in a row, and nodes in quarantine."""
 
     def __init__(self) -> None:
         self._strikes: dict[Revision, int] = {}
         self._times: dict[Revision, int] = {}
         self.now: dict[Revision, QuarantinedNode] = {}
-        #: What was shunned and has not been told yet.
+        #: Entries not yet taken by `take_new_entries`.
         self.new_entries: list[QuarantinedNode] = []
 
     def record_refusal(self, table: NodeTable, node: Revision, said: str, now: Instant) -> None:
-        """The ledger refused a node that fits by this view."""
+        """Count a refusal of a node that is feasible by this view."""
         row = table.rows.get(node)
         if row is None or node in self.now:
             return
@@ -56,21 +55,21 @@ class NodeQuarantine:
         table.quarantined[row] = True
 
     def take_new_entries(self) -> list[QuarantinedNode]:
-        """What was shunned since this was asked last."""
+        """Return the entries since the last call."""
         news, self.new_entries = self.new_entries, []
         return news
 
     def record_success(self, node: Revision) -> None:
-        """The ledger took a placement there: no strikes in a row."""
+        """Reset a node's refusals in a row: a placement there was accepted."""
         self._strikes.pop(node, None)
 
     @property
     def any_strikes(self) -> bool:
-        """Whether some node was refused lately."""
+        """Whether some node has refusals in a row."""
         return bool(self._strikes)
 
     def release_due(self, table: NodeTable, now: Instant) -> bool:
-        """Try those again whose time is over; whether there were some. Nodes that are gone are forgotten."""
+        """Release due nodes and forget deleted ones. Return whether one was released."""
         for known in (self._strikes, self._times):
             for node in [node for node in known if node not in table.rows]:
                 del known[node]
@@ -84,5 +83,5 @@ class NodeQuarantine:
         return bool(over)
 
     def go_back(self, step: Duration) -> None:
-        """Time is lower by so much than it was said to be: nodes are left alone for as long as they were to be."""
+        """Adjust to a ledger time lower by `step`: quarantines keep their length."""
         self.now = {node: replace(shun, until=shun.until - step) for node, shun in self.now.items()}

@@ -1,11 +1,10 @@
-"""The nodes of a region as arrays: one column for each thing that a filter or a score asks about.
+"""The nodes of a region as arrays: one column per attribute that filters or scores read.
 
-Rows are in a mixed order of the nodes' uids: any stretch of them is a fair sample of all pools, zones and kinds of
-nodes, in whatever order they were registered. Which row a node has follows from the state alone, so that a replayed
-decision sees the same rows.
+Rows are in a mixed order of the nodes' uids, so any stretch is a fair sample of pools, zones and hardware. A node's row
+depends on the state alone, so that a replayed decision sees the same rows.
 
-What is free is kept twice, as the ledger counts it: for all work (capacity less all that stands there), and for firm
-work (capacity less firm work and what is held). Both less what this scheduler has proposed and not heard of yet.
+Free amounts exist twice, as in the ledger: for all work (capacity less all usage), and for firm work (capacity less
+firm usage and holds). Proposals in flight are subtracted from both.
 
 Size: columns that are kept in step row by row; apart from one another they would have to know each other's rows.
 """
@@ -33,18 +32,18 @@ from holdfast.core.scheduling.nodes.tenants import NodeTenants
 Numbers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 
-#: The highest score: a whole.
+#: The highest score.
 BEST = 1_000
-#: The resources that every node has; extended ones get rows of their own when a node has some.
+#: The resources of every node. Extended resources get rows when a node first has some.
 PLAIN = ("cpu", "memory", "disk", "gpu")
-#: So many rows that changed last are known.
+#: Recently changed rows that `recent_rows` returns.
 LATEST = 128
-#: How many parts of a capacity are told apart, as a power of two: by it what is used is scaled without a division.
+#: Precision of `scale` in bits, which replaces a division by a multiplication.
 SCALE_BITS = 20
 
 
 class RowClaim(NamedTuple):
-    """What so many slots took of a row together, and whose they are."""
+    """Total claim of several slots on a row."""
 
     row: int
     amounts: Resources
@@ -54,47 +53,47 @@ class RowClaim(NamedTuple):
 
 
 class NodeTable:
-    """Columns of all nodes. `revision` is the place in the log of the state that they are of."""
+    """The columns of all nodes. `revision` is the log position of their state."""
 
     def __init__(self) -> None:
         self.revision: Revision = 0
         self.rows: dict[Revision, int] = {}
         self.nodes: list[Node] = []
         self.usages: list[NodeUsage] = []
-        #: Which resource each row of the amounts is of.
+        #: Array row of each resource.
         self.resources: dict[str, int] = {name: number for number, name in enumerate(PLAIN)}
         self._order: NDArray[np.uint64] = np.zeros(0, np.uint64)
         nothing: Numbers = np.zeros((len(PLAIN), 0), np.int64)
         self.capacity = nothing
-        #: What one unit is of the whole: `BEST << SCALE_BITS` over the capacity.
+        #: `BEST << SCALE_BITS` divided by the capacity.
         self.scale = nothing
-        #: What is free for all work, and for firm work, by the state.
+        #: Free for all work, and for firm work, by the state.
         self._any = self._firm = nothing
-        #: What this scheduler has proposed, of all work and of firm work, and has no answer to.
+        #: In flight: amounts of all work and of firm work.
         self._mine_any = self._mine_firm = nothing
-        #: What is free, less that: what filters and scores look at.
+        #: Free less in flight: what filters and scores read.
         self.free_any = self.free_firm = nothing
-        #: The least of that since it was last asked what has grown, and the rows of which it may have.
+        #: Lowest free values since the last `improved_rows`, and rows that may have improved.
         self._least_any = self._least_firm = nothing
         self._touched: Truths = np.zeros(0, np.bool_)
-        #: How often rows changed, or left, up to when it was last asked which have grown.
+        #: Row changes and removals up to the last `improved_rows`.
         self.stirs = 0
-        #: Rows that are new, or changed what they are for, since then.
+        #: Rows that are new or changed attributes since then.
         self._changed: Truths = np.zeros(0, np.bool_)
-        #: Rows that a slot has left since then. What it took may be taken by another: its place among those who keep
-        #: apart from it is free all the same.
+        #: Rows that a slot has left since then. Its place under an apart rule is free, even if its amounts are used
+        #: again.
         self._left: Truths = np.zeros(0, np.bool_)
         self.usable: Truths = np.zeros(0, np.bool_)
-        #: How long at most what is exclusive lives on there after its lease, and how long it may.
+        #: Longest time that exclusive runs outlive their lease there; and its limit.
         self.overrun: Numbers = np.zeros(0, np.int64)
         self.overrun_most = 0
-        #: About which this view and the ledger do not agree: see `quarantine`.
+        #: Rows in `quarantine`.
         self.quarantined: Truths = np.zeros(0, np.bool_)
         self.uids: Numbers = np.zeros(0, np.int64)
         self._latest: list[Revision] = []
-        #: By node: how many slots were proposed there and not answered.
+        #: By node: slots in flight.
         self._mine: dict[Revision, int] = {}
-        #: By pool: what a node of it costs.
+        #: Cost of a node by pool.
         self.costs: dict[str, int] = {}
         self.attributes = NodeAttributes()
         self.devices = DeviceColumns()
@@ -103,13 +102,13 @@ class NodeTable:
 
     @property
     def count(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return len(self.nodes)
 
     def refresh(self, state: RegionState, uids: Iterable[Revision], at: Revision) -> None:
-        """Take these nodes anew.
+        """Reload these nodes.
 
-        `at` is up to where in the log these are all that have changed; the state may be newer.
+        They include all changes up to revision `at`; the state may be newer.
         """
         self.revision = max(self.revision, at)
         self.costs = dict(state.pool_costs.items())
@@ -129,7 +128,7 @@ class NodeTable:
                 self._describe(row, node)
             before, usage = self.usages[row], state.node_usage.get(node.uid) or EMPTY_USAGE
             self.usages[row] = usage
-            self._left[row] |= not usage.slots.startswith(before.slots)  # they are in the order in which they came
+            self._left[row] |= not usage.slots.startswith(before.slots)  # slots are in the order of placement
             self.hints.take(row, state.node_reports.get(node.uid))
             if self.occupants.refresh(row, node, state):
                 self.change(row)
@@ -138,24 +137,24 @@ class NodeTable:
         self._order_latest(rows if not gone else range(self.count))
 
     def touched_rows(self) -> list[int]:
-        """Rows of which anything may be another than when it was last asked which have grown."""
+        """Return rows that may have changed since the last `improved_rows`."""
         found: list[int] = np.flatnonzero(self._touched).tolist()
         return found
 
     def changed(self) -> list[int]:
-        """Rows that are new, or changed what they are for, since it was last asked which have grown."""
+        """Return rows that are new or changed attributes since the last `improved_rows`."""
         found: list[int] = np.flatnonzero(self._changed).tolist()
         return found
 
     def hint(self, state: RegionState, uids: Iterable[Revision]) -> None:
-        """Take anew how these nodes fare: they rank otherwise, and are to whoever waits what they were."""
+        """Update the hints of these nodes. No row counts as changed."""
         for uid in uids:
             row = self.rows.get(uid)
             if row is not None:
                 self.hints.take(row, state.node_reports.get(uid))
 
     def improved_rows(self) -> list[int]:
-        """Rows that are new, changed, lost a slot, or have more free than at some time since this was asked last."""
+        """Return rows that are new, changed, lost a slot or gained free amounts at some time since the last call."""
         at = np.flatnonzero(self._touched)
         self.stirs += len(at)
         more = self._changed[at] | self._left[at] | self.devices.improved_rows(at)
@@ -167,12 +166,12 @@ class NodeTable:
         return found
 
     def recent_rows(self) -> Numbers:
-        """The rows that this scheduler has proposed something on, and those whose rooms changed last."""
+        """Return the rows in flight, and those whose usage changed most recently."""
         uids = {*islice(reversed(self._mine), LATEST), *self._latest}
         return np.array(sorted([self.rows[uid] for uid in uids if uid in self.rows]), np.int64)
 
     def _order_latest(self, rows: Sequence[int]) -> None:
-        """Note which of these rows, and of those known, changed last: by the revision of their rooms."""
+        """Update the most recently changed rows, by revision of usage."""
         known = [(self.usages[self.rows[uid]].revision, uid) for uid in self._latest if uid in self.rows]
         found = {
             *known,
@@ -183,7 +182,7 @@ class NodeTable:
     # Rows
 
     def _insert(self, new: list[Node]) -> None:
-        """Make rows for these, where they belong."""
+        """Insert rows for new nodes, in order."""
         new = sorted(new, key=lambda node: _place(node.uid))
         places = np.array([_place(node.uid) for node in new], np.uint64)
         before = np.searchsorted(self._order, places)
@@ -197,7 +196,7 @@ class NodeTable:
         self._number()
 
     def _remove(self, gone: list[int]) -> None:
-        """Close the gaps."""
+        """Remove rows."""
         self.stirs += len(gone)
         self._order = np.delete(self._order, gone)
         self._each(lambda column: np.delete(column, gone, axis=-1))
@@ -207,11 +206,11 @@ class NodeTable:
         self._number()
 
     def _number(self) -> None:
-        """Which row each node has, after some moved."""
+        """Renumber the rows after some moved."""
         self.rows = {uid: row for row, uid in enumerate(self.uids.tolist())}
 
     def _each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        """Change the rows of every column alike."""
+        """Apply a change of rows to every column."""
         for name in (*_AMOUNTS, "usable", "overrun", "quarantined", "uids", "_touched", "_changed", "_left"):
             setattr(self, name, change(getattr(self, name)))
         self.attributes.each(change)
@@ -220,7 +219,7 @@ class NodeTable:
         self.hints.each(change)
 
     def _describe(self, row: int, node: Node) -> None:
-        """What the node is and is for."""
+        """Set the attributes of a node."""
         self.nodes[row] = node
         self.usable[row] = usable(node)
         self.overrun[row] = node.overrun
@@ -232,11 +231,11 @@ class NodeTable:
         self.devices.describe(row, node)
 
     def change(self, row: int) -> None:
-        """A row is another one than before to whoever waits for a node."""
+        """Mark a row as changed, so that blocked groups are tried again."""
         self._touched[row] = self._changed[row] = True
 
     def _judge_overruns(self, most: int) -> None:
-        """How long what is exclusive may live on after its lease: who is within it now and was not, or was, changed."""
+        """Set the limit of overruns of exclusive runs; mark rows that cross it as changed."""
         if most != self.overrun_most:
             turned = (self.overrun <= most) != (self.overrun <= self.overrun_most)
             self._touched |= turned
@@ -250,7 +249,7 @@ class NodeTable:
             setattr(self, column, np.concatenate([old, np.zeros((1, old.shape[1]), np.int64)]))
 
     def _recount(self, rows: list[int]) -> None:
-        """What is free on these rows, by the state and by what was proposed."""
+        """Recompute the amounts of these rows."""
         vectors = [self._vectors(self.nodes[row], self.usages[row]) for row in rows]
         taken = np.array(vectors, np.int64).transpose(1, 2, 0)
         at = np.array(rows, np.int64)
@@ -264,7 +263,7 @@ class NodeTable:
         self.devices.recount(rows, self.nodes, self.usages)
 
     def _vectors(self, node: Node, usage: NodeUsage) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-        """Capacity, what is free for all work, what is free for firm work."""
+        """Return capacity, free for all work, free for firm work."""
         has, all_, firm, held = node.capacity, usage.all, usage.firm, usage.held
         plain = (
             (has.cpu, has.memory, has.disk, has.gpu),
@@ -284,16 +283,16 @@ class NodeTable:
             [*plain[2], *(full.get(name, 0) - of_firm.get(name, 0) - of_held.get(name, 0) for name in names)],
         )
 
-    # What is proposed and not answered
+    # Proposals in flight
 
     def take(self, rows: Numbers, counts: Numbers, need: Resources, *, firm: bool, tenant: str = "") -> None:
-        """Count slots as proposed on these rows, each named once."""
+        """Count slots as proposed on these rows, each listed once."""
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             self._note_mine(row, count, tenant)
         for name, amount in self.amounts(need):
             number = self.resources.get(name)
             if number is None:
-                continue  # no node has any of it, so nothing was proposed
+                continue  # no node has any, so nothing was proposed
             total = counts * amount
             columns = [(self._mine_any, self.free_any, self._least_any)]
             if firm:
@@ -305,7 +304,7 @@ class NodeTable:
         self._touched[rows] = True
 
     def take_one(self, row: int, need: Resources, *, firm: bool, tenant: str = "") -> None:
-        """The same of one slot: as numbers they are many times quicker counted than as arrays of one."""
+        """The same for one slot: plain numbers are many times faster than arrays of one."""
         self._note_mine(row, 1, tenant)
         for name, amount in self.amounts(need):
             number = self.resources.get(name)
@@ -318,7 +317,7 @@ class NodeTable:
         self._touched[row] = True
 
     def give(self, given: list[RowClaim]) -> None:
-        """Count slots as proposed no more, rows being named as often as it takes."""
+        """Release proposed slots. Rows may occur several times."""
         for one in given:
             self._note_mine(one.row, -one.slots, one.tenant)
         if not given:
@@ -347,13 +346,13 @@ class NodeTable:
             self.change(row)
 
     def amounts(self, need: Resources) -> list[tuple[str, int]]:
-        """What is needed more than nothing of."""
+        """Return the required resources and amounts."""
         plain = zip(PLAIN, (need.cpu, need.memory, need.disk, need.gpu), strict=True)
         return [(name, amount) for name, amount in (*plain, *need.extended) if amount]
 
 
 def _take_one(mine: Numbers, free: Numbers, least: Numbers, at: tuple[int, int], amount: int) -> None:
-    """Count an amount as proposed at one place of these columns."""
+    """Count an amount as proposed in one cell."""
     mine[at] += amount
     free[at] = left = free.item(at) - amount
     if left < least.item(at):
@@ -364,7 +363,7 @@ _MASK = (1 << 64) - 1
 
 
 def _place(uid: Revision) -> int:
-    """Where among all rows a node belongs: a one-to-one mixing of its uid."""
+    """Return a node's place in the row order: a one-to-one mixing of its uid."""
     mixed = uid * 0x9E3779B97F4A7C15 & _MASK
     mixed = (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9 & _MASK
     return mixed ^ mixed >> 32
@@ -374,5 +373,5 @@ _AMOUNTS = (
     "capacity", "scale", "_any", "_firm", "_mine_any", "_mine_firm", "free_any", "free_firm", "_least_any",
     "_least_firm",
 )  # fmt: skip
-#: What stands in a row until its node is described.
+#: Content of a row before its node is described.
 NO_NODE = Node("", 0, 0, "", "", Resources())

@@ -1,6 +1,6 @@
-"""Whose work is on nodes that take one tenant at a time: by the state, and by what this scheduler has proposed there.
+"""Tenants with work on nodes that take one tenant at a time, from the state and proposals in flight.
 
-Of all other nodes it is nobody's, whatever stands there: they keep no tenant out by it.
+Other nodes have no entry, whatever runs there: they exclude no tenant.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from holdfast.core.scheduling.nodes.attributes import CodedColumn
 
 
 class NodeTenants:
-    """The column of all nodes."""
+    """The tenants column of all nodes."""
 
     def __init__(self) -> None:
-        #: A row that was never described has the first value.
+        #: Code 0 is the value of rows without description.
         self.column: CodedColumn[tuple[str, ...]] = CodedColumn(1)
         self.column.put(0, NO_TENANTS)
         self.column.codes = self.column.codes[:0]
-        #: By node that takes one tenant at a time: whose work is there by the state.
+        #: By node that takes one tenant at a time: tenants with work there in the state.
         self._known: dict[Revision, tuple[str, ...]] = {}
-        #: By node and tenant: how many slots were proposed there and not answered.
+        #: By node and tenant: slots in flight.
         self._proposed: dict[Revision, dict[str, int]] = {}
 
     def refresh(self, row: int, node: Node, state: RegionState) -> bool:
-        """Take anew whose work is there; whether it is another's than before."""
+        """Update the tenants of a row from the state. Return whether they changed."""
         if node.shares_user and not self._known:
-            return False  # as on most nodes of most regions
+            return False  # the usual case
         if takes_one_tenant(node):
             self._known[node.uid] = tenants_on(state, node)
         elif self._known.pop(node.uid, None) is None:
@@ -42,18 +42,17 @@ class NodeTenants:
         return self._put(row, node.uid)
 
     def at(self, row: int) -> tuple[str, ...]:
-        """Whose work is on the node of a row, if that keeps others out."""
+        """Return the tenants whose work excludes others from a row."""
         return self.column.values[int(self.column.codes[row])]
 
     def forget(self, gone: Iterable[Revision]) -> None:
-        """These nodes are gone."""
+        """Forget deleted nodes."""
         for uid in gone:
             self._known.pop(uid, None)
             self._proposed.pop(uid, None)
 
     def take(self, row: int, uid: Revision, tenant: str, count: int) -> bool:
-        """Count slots of a tenant as proposed on a row, with a negative count as answered; whether it is another's now
-        than before."""
+        """Count proposed slots of a tenant, or release them (negative count). Return whether the tenants changed."""
         if uid not in self._known and uid not in self._proposed:
             return False
         mine = self._proposed.setdefault(uid, {})
@@ -66,11 +65,11 @@ class NodeTenants:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every node takes any tenants beside one another."""
+        """Whether no node has work that excludes other tenants."""
         return not self._known and not self._proposed
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        """Change the rows of the column."""
+        """Apply a change of rows to the column."""
         self.column.codes = change(self.column.codes)
 
     def _put(self, row: int, uid: Revision) -> bool:

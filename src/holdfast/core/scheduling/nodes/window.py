@@ -1,12 +1,12 @@
-"""The rows that one decision looks at: all of them, or a stretch that its seed chooses.
+"""The rows that one pass examines: all of them, or a stretch that its seed selects.
 
-A region of 50,000 nodes is not looked through for one slot. Rows are in a mixed order, so any stretch is a fair sample;
-among some thousands there is a node that fits about as well as the best of all. It is half of the rows at most, so that
-decisions under way at a time, of one scheduler or of several, are not all drawn to the one best node. Before it is said
-that nothing fits, all rows are looked at.
+A pass for one slot does not examine all 50,000 nodes of a large region. Rows are in a mixed order, so a stretch is a
+fair sample: some thousand rows contain a node about as good as the best. It has at most half of the rows, so that
+concurrent decisions, of one scheduler or several, do not all select the same node. Before a pass reports that no node
+is feasible, it examines all rows.
 
-Where slots are counted over domains, rows are gone through one by one, and a stretch is short. Then those that changed
-last are looked at, too: where nodes are packed, the best is most likely among them.
+With domain rules, rows are processed one by one, and the stretch is short. Recently changed rows are then added: with
+packing, the best row is probably among them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import BEST, SCALE_BITS, NodeTable, Numbers
 
-#: Up to so many rows are looked at for one slot: more cost more and find little that is better.
+#: Rows of a stretch for one slot. More rows cost more and improve little.
 STRETCH = 8_192
-#: So many are where slots are counted over domains.
+#: Rows of a stretch with domain rules.
 SAMPLE = 256
-#: Up to so many rows, all of them are looked at.
+#: Up to this many rows, a pass examines all.
 ALL = 1_024
 
 
@@ -36,36 +36,36 @@ class NodeWindow(Struct, frozen=True):
     table: NodeTable
     ask: SlotAsk
     at: slice | Numbers
-    #: Zones that an override says to avoid.
+    #: Zones that an override avoids.
     avoided: tuple[str, ...] = ()
-    #: Who stands in which domain; None where the template has no rule about it.
+    #: The domain rules; None if the template has none.
     domains: DomainRules | None = None
-    #: What was asked by scores: two of them ask for the same.
+    #: Cache of `used`, since two scores need the same values.
     _used: dict[tuple[str, int], Numbers] = field(default_factory=dict)
 
     @property
     def is_all(self) -> bool:
-        """Whether every row is in it."""
+        """Whether the window contains every row."""
         return len(self) == self.table.count
 
     def __len__(self) -> int:
         return int(self.at.stop - self.at.start) if isinstance(self.at, slice) else len(self.at)
 
     def of(self, at: slice | Numbers) -> NodeWindow:
-        """Other rows of the same table, for the same slot."""
+        """Return other rows of the same table, for the same slot."""
         return NodeWindow(self.table, self.ask, at, self.avoided, self.domains)
 
     def pick(self, column: NDArray[Any]) -> NDArray[Any]:
-        """The part of a column, or of several at once, that is looked at."""
+        """Return the window's part of one or several columns."""
         return column[..., self.at]
 
     def free_any(self, name: str) -> Numbers:
-        """What of a resource nobody has, by row; what is held counts as free."""
+        """Return the unused amount of a resource by row. Held amounts count as unused."""
         found: Numbers = self.table.free_any[self.table.resources[name], self.at]
         return found
 
     def used(self, name: str, more: int) -> Numbers:
-        """How much of a resource would be taken with so much more, in thousandths of what each node has: to be read."""
+        """Return the used part of a resource with `more` added, in thousandths of capacity. Read-only."""
         known = self._used.get((name, more))
         if known is not None:
             return known
@@ -80,12 +80,12 @@ class NodeWindow(Struct, frozen=True):
         return found
 
     def capacity(self, name: str) -> Numbers:
-        """What of a resource each node has at all."""
+        """Return the capacity of a resource by row."""
         found: Numbers = self.table.capacity[self.table.resources[name], self.at]
         return found
 
     def by_domain(self, key: str, count: Callable[[str], int]) -> Numbers:
-        """A number for each row, asked once for each domain of a topology key."""
+        """Return a number per row, computed once per domain of a topology key."""
         if key == "node":
             return np.array([count(self.table.nodes[row].name) for row in self.rows().tolist()], np.int64)
         column = self.table.attributes.domains(key)
@@ -94,19 +94,19 @@ class NodeWindow(Struct, frozen=True):
         return found
 
     def rows(self) -> Numbers:
-        """The numbers of its rows."""
+        """Return the row numbers."""
         return np.arange(self.at.start, self.at.stop, dtype=np.int64) if isinstance(self.at, slice) else self.at
 
 
 def all_rows(
     table: NodeTable, ask: SlotAsk, avoided: tuple[str, ...] = (), domains: DomainRules | None = None
 ) -> NodeWindow:
-    """All rows."""
+    """Return a window of all rows."""
     return NodeWindow(table, ask, slice(0, table.count), avoided, domains)
 
 
 def sample_rows(window: NodeWindow, count: int, seed: int) -> tuple[NodeWindow, ...]:
-    """Of all rows enough for so many slots; or all, if that is nearly as many."""
+    """Return windows with enough rows for `count` slots; all rows if that is nearly as many."""
     rows = window.table.count
     if window.domains is not None:
         wanted = max(SAMPLE, 2 * count)
@@ -114,13 +114,13 @@ def sample_rows(window: NodeWindow, count: int, seed: int) -> tuple[NodeWindow, 
     wanted = max(min(STRETCH, max(ALL, rows // 2)), 2 * count)
     if rows <= wanted:
         return (window,)
-    # One of the stretches that cover all rows: if it began anywhere, rows at either end would be seen less often.
+    # Stretches have fixed boundaries. With free ones, rows at both ends would be examined less often.
     start = min(seed % -(-rows // wanted) * wanted, rows - wanted)
     return (window.of(slice(start, start + wanted)),)
 
 
 def _with_latest(window: NodeWindow, wanted: int, seed: int) -> tuple[NodeWindow, ...]:
-    """A stretch that begins where the seed says, and the latest rows beside it."""
+    """Return a stretch from a seeded row, and recently changed rows outside of it."""
     table = window.table
     start = seed % (table.count - wanted + 1)
     latest = table.recent_rows()
@@ -130,5 +130,5 @@ def _with_latest(window: NodeWindow, wanted: int, seed: int) -> tuple[NodeWindow
         return (stretch,)
     if wanted > SAMPLE:
         return stretch, window.of(others)
-    # Few rows: one window of them costs less than two, though picking rows costs more than a stretch does.
+    # For few rows, one window costs less than two, though indexing costs more than a slice.
     return (window.of(np.concatenate([stretch.rows(), others])),)

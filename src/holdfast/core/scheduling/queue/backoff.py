@@ -1,9 +1,9 @@
-"""Groups that left the queue with something in vain behind them: they may come back, and are not tried at once then.
+"""Back-off of groups that left the queue after failed proposals, for their return.
 
-    reserved, all of it ──▶ it waits no more, and leaves ──▶ declined, or not bound ──▶ it waits anew, later each time
+    all slots reserved ──▶ the group leaves ──▶ declined, or not bound ──▶ it waits again, longer each time
 
-What becomes of a reservation is said when nothing of it waits: without this, whoever is declined each time would be
-reserved, declined and reserved again as fast as the ledger answers.
+The outcome of a reservation arrives when nothing of the group waits. Without this memory, a declined group would be
+reserved and declined as fast as the ledger answers.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from msgspec import Struct
 from holdfast.core.model.values.structs import Duration, Instant
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 
-#: So many are known, the last that left.
+#: Groups that are remembered, the last that left.
 LEFT_MAX = 10_000
 
 
 class DepartedGroup(Struct, frozen=True):
-    """How often in a row what was proposed of a group was in vain, and until when it is not tried again."""
+    """Number of failed proposals in a row, and the end of the back-off."""
 
     attempts: int
     until: Instant
 
 
 class GroupBackoff:
-    """Of groups that are not in one queue."""
+    """The back-off of groups that are not in the queue."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[GroupKey, DepartedGroup] = OrderedDict()
@@ -36,33 +36,33 @@ class GroupBackoff:
         return len(self._left)
 
     def attempts(self, key: GroupKey) -> int:
-        """How often in a row it was in vain."""
+        """Return the number of failed proposals in a row."""
         left = self._left.get(key)
         return left.attempts if left is not None else 0
 
     def leave(self, key: GroupKey, tries: int, until: Instant) -> None:
-        """A group has left, or has and is refused: it is known until it comes back, or so many others have left."""
+        """Record a group that left, or was refused after it left."""
         self._left[key] = DepartedGroup(tries, until)
         self._left.move_to_end(key)
         if len(self._left) > LEFT_MAX:
             self._left.popitem(last=False)
 
     def come_back(self, key: GroupKey) -> DepartedGroup | None:
-        """It is there again, or came through: whoever knows it from here on is told what was."""
+        """Remove and return a group that is back in the queue or was placed."""
         return self._left.pop(key, None)
 
     def granted(self, account: str) -> None:
-        """What an account was granted has changed: whoever it pays for may be tried as soon as it is back."""
+        """End the back-off of groups whose account's grant changed."""
         for key, left in self._left.items():
             if account in key[4]:
                 self._left[key] = DepartedGroup(left.attempts, 0)
 
     def changed(self) -> None:
-        """Something changed that may cure anything."""
+        """End all back-offs: a change may cure any group."""
         for key, left in self._left.items():
             self._left[key] = DepartedGroup(left.attempts, 0)
 
     def go_back(self, step: Duration) -> None:
-        """Time is lower by so much than it was said to be: pauses end as much earlier."""
+        """Adjust to a ledger time lower by `step`: back-offs keep their length."""
         for key, left in self._left.items():
             self._left[key] = DepartedGroup(left.attempts, left.until - step)

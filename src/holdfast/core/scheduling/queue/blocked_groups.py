@@ -1,11 +1,11 @@
-"""Who sleeps, and whom a change may cure: found by cause and by account, so that a change touches nobody else.
+"""Blocked groups, indexed so that a change touches only groups that it may cure.
 
-asked in turn     those who wait for nodes, a gate or a newer view, in a line: the longest unasked first. What is
-                  heard begins a new round, and is no walk along the line
-by account        those whose proposal was refused, under each account that pays for them
-by scope          those who wait for nodes and whose rules count slots over domains, under what they count
-by time           everybody, in a heap: whose time is first is known without a walk. What holds no more (its group was
-                  woken, left, or sleeps anew) stays there until its turn comes, or until most are such
+    in line      groups that wait for nodes, a gate or a newer view: least recently checked first. A change starts a
+                 new round, without a walk along the line
+    by account   refused groups, under each account that pays for them
+    by scope     groups that wait for nodes and have domain rules, under the scopes that they count
+    by time      all groups, in a heap. A stale entry (its group was unblocked, left, or was blocked again) stays
+                 until its turn, or until most entries are stale
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.model.values.structs import Instant
     from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup
 
-#: So many times that hold no more are left in the heap, beside as many as do.
+#: Stale heap entries, beyond the number of valid ones.
 STALE_MAX = 64
 
 _ASKED = frozenset(("nodes", "gate", "behind"))
@@ -33,19 +33,19 @@ def _accounts(key: GroupKey) -> tuple[str, ...]:
 
 
 class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
-    """By group: why it sleeps, and until when."""
+    """By group: why it is blocked, and until when."""
 
     def __init__(self) -> None:
         super().__init__()
         self._round = 0
-        #: In which round each was asked last; whoever fell asleep since is asked in the next.
+        #: Round of each group's last check. A group blocked in this round is checked in the next.
         self._line: OrderedDict[GroupKey, int] = OrderedDict()
         self._refused: dict[str, dict[GroupKey, None]] = {}
         self._counting: dict[str, dict[GroupKey, None]] = {}
-        #: Until when each sleeps, with a number that no other has; and how many there were.
+        #: Heap of due times with unique numbers; and the last number.
         self._times: list[tuple[Instant, int, GroupKey, BlockedGroup]] = []
         self._number = 0
-        #: Those whom something may cure that may cure anything, and who were not woken for it yet.
+        #: Groups not yet unblocked for a change that may cure any group.
         self._called: Iterator[GroupKey] = iter(())
 
     def __setitem__(self, key: GroupKey, blocked: BlockedGroup) -> None:
@@ -79,24 +79,24 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
             _drop_under(self._counting, known.scopes if known is not None else (), key)
 
     def _compact(self) -> None:
-        """Leave out the times that hold no more, once they are most of them."""
+        """Drop stale heap entries once they are most of the heap."""
         if len(self._times) > 2 * len(self) + STALE_MAX:
             self._times = [time for time in self._times if self.get(time[2]) is time[3]] if self else []
             heapify(self._times)
 
     def call_all(self) -> None:
-        """Everybody's time has come, whenever it was to."""
+        """Make all groups due now."""
         self._called = iter(list(self))
 
     def next_due(self) -> Instant | None:
-        """The first time at which somebody is to be looked at whatever happens."""
+        """Return the first time at which a group becomes due."""
         self._compact()
         while self._times and self.get(self._times[0][2]) is not self._times[0][3]:
             heappop(self._times)
         return self._times[0][0] if self._times else None
 
     def take_due(self, now: Instant) -> tuple[GroupKey, BlockedGroup] | None:
-        """Whose time has come, the first of them, who sleeps no more; None: nobody's has."""
+        """Remove and return the first group that is due; None if none is."""
         for key in self._called:
             if key in self:
                 return key, self.pop(key)
@@ -108,16 +108,15 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         return key, blocked
 
     def refused_by(self, account: str) -> Iterable[GroupKey]:
-        """Those who were refused and for whom this account pays, among others."""
+        """Return the refused groups for which this account pays."""
         return list(self._refused.get(account, ()))
 
     def begin_round(self) -> None:
-        """Something was heard: all in line are to be asked."""
+        """Start a round: all groups in line are due for a check."""
         self._round += 1
 
     def ask_counting(self, scopes: Iterable[str]) -> None:
-        """One slot more is counted under these: whoever counts it is to be asked, and if some are unasked anyway,
-        everybody in turn, so that nobody is asked again and again before them."""
+        """Make groups that count these scopes due for a check; all, if a round is unfinished, so that none starves."""
         found = {key: None for scope in scopes for key in self._counting.get(scope, ())}
         if found and self.has_unasked():
             self.begin_round()
@@ -127,11 +126,11 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
             self._line.move_to_end(key, last=False)
 
     def has_unasked(self) -> bool:
-        """Whether somebody in line was not asked in this round."""
+        """Whether a group in line was not checked in this round."""
         return bool(self._line) and next(iter(self._line.values())) < self._round
 
     def next_asked(self) -> GroupKey | None:
-        """The longest unasked, who goes to the end of the line; None: all were asked in this round."""
+        """Move the least recently checked group to the end of the line and return it; None if the round is done."""
         if not self.has_unasked():
             return None
         key = next(iter(self._line))

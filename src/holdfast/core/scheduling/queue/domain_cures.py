@@ -1,9 +1,9 @@
-"""What of the slots that stand in domains may cure a group that waits for nodes: numbers to compare, and where to look.
+"""Slots in domains that may cure a group that waits for nodes: counts to compare, scopes and rows to watch.
 
-    another number in a domain ──▶ `domain_counts` differ      one more slot, proposed or not ──▶ `scopes_that_cure`
+    a domain count changed ──▶ `domain_counts` differ      one more slot, proposed or not ──▶ `scopes_that_cure`
     a member on the node itself ──▶ `shared_rows`
 
-A slot that this scheduler has proposed counts like one that stands: whoever is looked at next is judged beside it.
+Proposed slots count like placed ones, since the ledger decides later placements after them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from holdfast.core.scheduling.pending_reasons import domains_that_hold
 def domain_counts(
     state: RegionState, table: NodeTable, ask: SlotAsk, mine: Mapping[DomainKey, int], avoided: Collection[str]
 ) -> tuple[object, ...]:
-    """What an ask's rules count over domains, over which, and which of them count for spread rules."""
+    """Return the domains, those that count for spread rules, and all counts that an ask's rules depend on."""
     if not has_domain_rules(ask.template):
         return ()
-    # With all of the region: a member counts that stands where nothing may be placed.
+    # Including the whole region: members count even where nothing may be placed.
     names = [(REGION_WIDE, ""), *(where for where, _ in state.domains.items())]
     found = [
         (state.domain_members.get((scope, key, name)) or 0) + mine.get((scope, key, name), 0)
@@ -36,13 +36,14 @@ def domain_counts(
         if kind == key
     ]
     reach = reach_of(state, ask, avoided, partial(domains_that_hold, table, ask, avoided))
-    # By name: one domain may have come for another, so that the same numbers are of others.
+    # By name: one domain may replace another, with equal counts.
     return (tuple(names), *reach.values(), *found)
 
 
 def scopes_that_cure(ask: SlotAsk) -> tuple[str, ...]:
-    """Under what a slot is counted that may let one of these come by standing somewhere: a member that it must be near,
-    or a replica in the emptiest domain. One more slot takes from others, and opens no other gate."""
+    """Return the scopes in which one more slot may make the ask feasible: groups it must be near, and its workload,
+    whose emptiest domain may fill. One more slot opens no other gate.
+    """
     near = {f"{ask.tenant}/{rule.group}": None for rule in ask.template.near if rule.required}
     return (*near, f"#{ask.workload}") if ask.template.spread else (*near,)
 
@@ -50,9 +51,9 @@ def scopes_that_cure(ask: SlotAsk) -> tuple[str, ...]:
 def shared_rows(
     state: RegionState, table: NodeTable, ask: SlotAsk, rows: Numbers, mine: Mapping[DomainKey, int]
 ) -> Numbers:
-    """Which of the rows have a member that such a slot must share a node with.
+    """Return the rows with a member with which the slot must share a node.
 
-    Domains are too coarse for that: a member that went from one node to another may be in the same ones.
+    Domain counts are too coarse: a member may move between nodes of one domain.
     """
     groups = [f"{ask.tenant}/{rule.group}" for rule in ask.template.near if rule.required and rule.key == "node"]
     found: list[int] = []

@@ -1,20 +1,18 @@
-"""Whose turn it is in one look: the most urgent level, in it the tenant that has least, of its groups the oldest.
+"""The order of groups in one cycle: the most urgent level, in it the tenant with the smallest share, its oldest group.
 
-    level: priority and deadline ──▶ tenants by their share, as it was when last asked ──▶ groups by age
+    level: priority and deadline ──▶ tenants by their share when last computed ──▶ groups by age
 
-A tenant's share grows while its groups are placed. It is asked for again when its turn comes, and goes back if others
-have less by then: only who got something is moved, however many groups wait.
+A tenant's share grows while its groups are placed. It is computed again at the tenant's turn; if others have less, the
+tenant moves back. So only tenants that were served are moved, however many groups wait.
 
-Places are kept from one look to the next, so that a look costs what it takes and what has changed, not what waits. One
-that does not hold any more (its group is gone, has got another age, sleeps, or has nothing to propose) is left where it
-is until its turn comes, or until most are such.
+Places are kept between cycles, so a cycle costs what it takes and what changed, not what waits. A stale place (its
+group left, changed its age, is blocked, or has nothing to propose) is dropped at its turn, or once most are stale.
 
-In which order requests are looked at: priority class, then deadline, then the tenant's share, then age.
+Requests are ordered by priority class, then deadline, then the tenant's dominant share, then age.
 
-A tenant's share is the part of the region that it has of the resource of which it has most (dominant resource): whoever
-has least of theirs comes first. In parts of a million, so that every machine says the same. A deadline that has passed
-hurries nobody any more: such work comes after all that can still be in time. Nor does one that is far away: else one in
-ten years would come before everybody who has none, whatever they have and however long they wait.
+The dominant share is a tenant's largest part of any resource of the region, in millionths, so that every machine
+computes the same. A missed deadline is not urgent: such work comes after all that can still be in time. Nor is a
+distant one: a deadline in ten years must not outrank all work without one.
 """
 
 from __future__ import annotations
@@ -32,34 +30,34 @@ from holdfast.core.region.queries.assignments import is_late
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.queue.request_groups import Level, RequestGroup, RequestKey
 
-#: After every deadline that there is.
+#: Later than every deadline.
 NEVER = 1 << 62
 
 WHOLE = 1_000_000
 
-#: So long before it a deadline begins to hurry.
+#: Time before a deadline at which it becomes urgent.
 HURRY_MS = 3_600_000
 
 
-#: So many places that do not hold any more are left, beside as many as do.
+#: Stale places, beyond the number of valid ones.
 STALE_MAX = 64
 
-#: The age of a group, a number that no other place has, and the group.
+#: Age of a group, a unique number, and the group.
 Place = tuple[Instant, RequestKey, int, RequestGroup]
 
 
 class FairOrder:
-    """Groups that have something to propose, in their order. `waits` says whether one still has."""
+    """Groups with open slots, in order. `waits` returns whether a group still has some."""
 
     def __init__(self, waits: Callable[[RequestGroup], bool]) -> None:
         self._waits = waits
         self._lanes: dict[Level, dict[str, list[Place]]] = {}
-        #: Its levels, the most urgent last: every deadline is one, and there may be as many as groups.
+        #: Levels, most urgent last. Each deadline is one, so there may be many.
         self._order: list[Level] = []
-        #: How many places there are, and how many were ever given.
+        #: The current number of places, and the number ever given.
         self._count = self._number = 0
         self._share: Callable[[str], int] = lambda _: 0
-        #: Levels of this look, the most urgent last; and the tenants of that one.
+        #: Levels of this cycle, most urgent last; and the tenants of that one.
         self._levels: list[Level] = []
         self._tenants: list[tuple[int, Place, str]] = []
 
@@ -80,7 +78,7 @@ class FairOrder:
         heappush(lanes.setdefault(tenant, []), place)
 
     def begin(self, share: Callable[[str], int], groups: int) -> None:
-        """A new look, in which `dominant_share` is what a tenant has now, and of so many groups."""
+        """Start a cycle. `share` returns a tenant's current dominant share."""
         if self._count > 2 * groups + STALE_MAX:
             self._compact()
         self._share = share
@@ -88,7 +86,7 @@ class FairOrder:
         self._begin_level()
 
     def take(self) -> RequestGroup | None:
-        """The next group; None: that was all. It has no place any more."""
+        """Remove and return the next group; None at the end."""
         while self._levels:
             if not self._tenants:
                 self._end_level()
@@ -98,7 +96,7 @@ class FairOrder:
             lane = self._lanes[self._levels[-1]][tenant]
             now = self._share(tenant)
             if now > share:
-                heappush(self._tenants, (now, lane[0], tenant))  # it has got more meanwhile
+                heappush(self._tenants, (now, lane[0], tenant))  # its share has grown meanwhile
                 continue
             group = heappop(lane)[-1]
             group.listed = None
@@ -119,12 +117,12 @@ class FairOrder:
             self._drop(level)
 
     def _drop(self, level: Level) -> None:
-        # Mostly it is the most urgent.
+        # Usually it is the most urgent.
         place = -1 if self._order[-1] == level else bisect_left(self._order, _later(level), key=_later)
         del self._lanes[level], self._order[place]
 
     def _offer(self, tenant: str, share: int) -> None:
-        """Let a tenant take part with its oldest group that waits; one without any has no lane."""
+        """Queue a tenant with its oldest waiting group. Without one, its lane is dropped."""
         lanes = self._lanes[self._levels[-1]]
         lane = lanes[tenant]
         while lane and not self._holds(lane[0]):
@@ -136,7 +134,7 @@ class FairOrder:
             del lanes[tenant]
 
     def _holds(self, place: Place) -> bool:
-        """Whether a place is its group's, which waits; one that does not wait has none from now on."""
+        """Whether a place is valid and its group waits. Otherwise the group loses the place."""
         group = place[-1]
         if group.listed is not place:
             return False
@@ -146,7 +144,7 @@ class FairOrder:
         return True
 
     def _compact(self) -> None:
-        """Leave out the places that do not hold any more."""
+        """Drop stale places."""
         self._count = 0
         for level, lanes in list(self._lanes.items()):
             for tenant, lane in list(lanes.items()):
@@ -160,12 +158,12 @@ class FairOrder:
 
 
 def _later(level: Level) -> Level:
-    """By which the most urgent level is the last."""
+    """Sort key with the most urgent level last."""
     return -level[0], -level[1]
 
 
 def urgency(state: RegionState, assignment: int, now: Instant) -> tuple[int, Instant]:
-    """What of the order does not depend on others: the priority, highest first, and the deadline, if one is near."""
+    """Return the level of an assignment: negated priority, and the deadline if it is near."""
     known = state.assignments[assignment]
     cls = state.priority_classes.get(known.priority_class)
     hurries = known.deadline and known.deadline - HURRY_MS <= now and not is_late(known, now)
@@ -173,14 +171,14 @@ def urgency(state: RegionState, assignment: int, now: Instant) -> tuple[int, Ins
 
 
 def turns_at(known: Assignment, now: Instant) -> Instant | None:
-    """When its deadline next begins to hurry, or passes; None: neither is ahead."""
+    """Return when its deadline next becomes urgent, or passes; None if neither is ahead."""
     return (
         next((at for at in (known.deadline - HURRY_MS, known.deadline) if now < at), None) if known.deadline else None
     )
 
 
 def dominant_share(sums: RegionTotals, used: Resources) -> int:
-    """The dominant share that so much is of the region."""
+    """Return the dominant share of an amount in the region."""
     has, most = sums.capacity, 0
     plain = (used.cpu, has.cpu), (used.memory, has.memory), (used.disk, has.disk), (used.gpu, has.gpu)
     extended = [(amount, amount_of(has, name)) for name, amount in used.extended] if used.extended else ()
@@ -191,6 +189,6 @@ def dominant_share(sums: RegionTotals, used: Resources) -> int:
 
 
 def tenant_usage(state: RegionState, tenant: str, more: Resources = ZERO) -> Resources:
-    """What a tenant is charged here on its own account, and what is on its way."""
+    """Return the charges of a tenant's own account, and what is in flight."""
     use: AccountUsage | None = state.account_usage.get(f"quota/{tenant}")
     return add(use.charged, more) if use is not None else more

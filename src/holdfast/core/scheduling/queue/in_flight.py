@@ -1,11 +1,10 @@
-"""What this scheduler has proposed and not heard of: deducted from its view until that shows what became of it.
+"""Proposals in flight: deducted from the view until it shows their outcome.
 
-    proposed ──▶ taken from the table, the payers, the domains ──┬▶ answered, and the view is as new ──▶ given back
-                                                                 └▶ the view shows that a slot waits no more ──▶ it is
+    proposed ──▶ deducted from table, accounts, domains ──┬▶ answered, and the view is as new ──▶ released
+                                                          └▶ the view shows that a slot no longer waits ──▶ released
 
-A slot that waits no more was placed by this proposal or by another, or is not wanted: the view has all there is of it,
-and the answer may come much later. A proposal that nobody answered can still land until its time has passed in the
-ledger's own time; so long it counts.
+A slot that no longer waits was placed, by this proposal or another, or is no longer wanted: the view shows all of that,
+perhaps long before the answer. An unanswered proposal counts while it can commit: until its deadline in ledger time.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ _NOTHING: set[int] = set()
 
 
 class ProposedPart(Struct, frozen=True):
-    """The placements of one pass: by request, and who is expected to pay for how many."""
+    """The placements of one pass by request, with expected payers."""
 
     ask: SlotAsk
     placed: tuple[tuple[QueuedRequest, tuple[SlotPlacement, ...]], ...]
     paid: tuple[tuple[str, int], ...] = ()
-    #: Where its slots are counted over domains. Kept: their nodes may leave or move before it is answered.
+    #: Domains under which its slots are counted. Stored, since nodes may leave or move.
     stands: tuple[DomainKey, ...] = ()
-    #: By account that is owed protected room: how many of its slots take of that.
+    #: By account that is owed protected capacity: slots that use it.
     owed: tuple[tuple[str, int], ...] = ()
-    #: Its slots that are paid for already, and by whom.
+    #: Its slots that are already charged, with their account.
     charged: Mapping[tuple[QueuedRequest, int], str] = {}
 
     def placements(self) -> Iterator[SlotPlacement]:
-        """Of all its requests."""
+        """All placements of its requests."""
         return (placement for _, placements in self.placed for placement in placements)
 
     def split(self, shown: Mapping[QueuedRequest, set[int]]) -> tuple[ProposedPart | None, ProposedPart | None]:
-        """What the view shows to wait no more, by request, and the rest; None: nothing."""
+        """Split into slots that no longer wait by the view, and the rest. Either is None if empty."""
         known = [(shown.get(entry, _NOTHING), placements) for entry, placements in self.placed]
         if not any(ordinals for ordinals, _ in known):
             return None, self
@@ -61,7 +60,7 @@ class ProposedPart(Struct, frozen=True):
         return self._only(slots, gone), self._only(slots, [not one for one in gone])
 
     def _only(self, slots: list[tuple[QueuedRequest, SlotPlacement]], wanted: list[bool]) -> ProposedPart:
-        """Of these slots, which are all of them, the wanted ones, with what each of them takes."""
+        """Return a part with the wanted ones of `slots`, which are all of this part."""
         payers = iter([account for account, count in self.paid for _ in range(count)])
         each = [self.charged.get((entry, placement.ordinal)) for entry, placement in slots]
         pays = [next(payers, "") if account is None else account for account in each]
@@ -85,31 +84,31 @@ def _counted(accounts: Iterable[str]) -> tuple[tuple[str, int], ...]:
 
 
 class InFlight:
-    """All proposals under way."""
+    """All proposals without an outcome."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self.parts: dict[int, tuple[ProposedPart, ...]] = {}
-        #: By account: what was proposed on it.
+        #: By account: proposed charges.
         self.spent: dict[str, Resources] = {}
-        #: What firm work was proposed, whether somebody has yet to pay for it or not.
+        #: Proposed firm work, charged already or not.
         self.firm: Resources = ZERO
-        #: By account that is owed protected room: what was proposed that takes of it.
+        #: By account that is owed protected capacity: proposed use of it.
         self.owed: dict[str, Resources] = {}
         self.members: dict[DomainKey, int] = {}
-        #: Of which assignments something was given back since somebody asked.
+        #: Assignments with slots released since `take_returned`.
         self._returned: dict[Revision, None] = {}
-        #: By number: from which revision on a view shows what became of it, and until when it can land at all.
+        #: By number: the revision whose view shows the outcome; and the deadline for commits.
         self._landed: dict[int, Revision] = {}
         self._valid: dict[int, Instant] = {}
 
     def take(self, number: int, parts: Iterable[ProposedPart], valid_until: Instant) -> None:
-        """A proposal is made of parts that were counted when they were chosen."""
+        """Record a proposal whose parts were counted before."""
         self.parts[number] = tuple(parts)
         self._valid[number] = valid_until
 
     def count(self, part: ProposedPart) -> None:
-        """Count what a part takes."""
+        """Deduct a part."""
         ask, nodes = part.ask, [placement.node for placement in part.placements()]
         if len(nodes) == 1:
             row = self._table.rows.get(nodes[0])
@@ -124,7 +123,7 @@ class InFlight:
         self._count_sums(part, len(nodes), 1)
 
     def _count_no_more(self, parts: tuple[ProposedPart, ...]) -> None:
-        """Give back what parts took: of rooms together, for there may be hundreds of parts of one slot each."""
+        """Release parts. Nodes are updated together: there may be hundreds of parts of one slot."""
         given: list[RowClaim] = []
         for part in parts:
             ask, nodes = part.ask, [placement.node for placement in part.placements()]
@@ -139,7 +138,7 @@ class InFlight:
             self._give_devices(equipped)
 
     def _count_sums(self, part: ProposedPart, slots: int, change: int) -> None:
-        """Count what is not of one node: who pays, what is firm, where slots stand in domains."""
+        """Add or subtract what is not per node: payers, firm work, domains."""
         need, change_ = part.ask.template.need, add if change > 0 else subtract
         if part.ask.firm:
             standing = change_(self.firm, times(need, slots))
@@ -157,7 +156,7 @@ class InFlight:
                 del self.members[where]
 
     def _give_devices(self, parts: list[ProposedPart]) -> None:
-        """They were taken one by one, as they were picked."""
+        """Release devices one by one, as they were picked."""
         table, rows = self._table, dict[int | None, None]()
         for part in parts:
             milli, firm = part.ask.template.gpu_milli, part.ask.firm
@@ -167,33 +166,32 @@ class InFlight:
         table.devices.recount([row for row in rows if row is not None], table.nodes, table.usages)
 
     def land(self, number: int, at: Revision) -> None:
-        """It was accepted: a view that has this revision shows it."""
+        """A proposal was accepted: views from this revision on show it."""
         if number in self.parts:
             self._landed[number] = at
 
     def refuse(self, number: int) -> tuple[ProposedPart, ...]:
-        """It was refused, or can land no more: nothing of it counts."""
+        """Release a proposal that was refused or can no longer commit."""
         return self._give(number)
 
     @property
     def has_returned(self) -> bool:
-        """Whether something was given back since somebody asked."""
+        """Whether slots were released since `take_returned`."""
         return bool(self._returned)
 
     def take_returned(self) -> list[Revision]:
-        """Of which assignments something was given back since this was asked last."""
+        """Return the assignments with slots released since the last call."""
         returned, self._returned = self._returned, {}
         return list(returned)
 
     def settle(self, view: Revision, at: Instant) -> list[ProposedPart]:
-        """Let go of what a view shows by now, and of what can land no more."""
+        """Release proposals that the view shows, and those that can no longer commit."""
         seen = [number for number, revision in self._landed.items() if revision <= view]
         late = [number for number, valid in self._valid.items() if number not in self._landed and valid < at]
         return [part for number in (*seen, *late) for part in self._give(number)]
 
     def show(self, entries: Iterable[QueuedRequest]) -> list[Revision]:
-        """Let go of slots of these requests that wait no more; on which nodes they were proposed: these are to be taken
-        from the same state."""
+        """Release slots that no longer wait. Return their nodes, to be refreshed from the same state."""
         shown = {entry: entry.shown() for entry in entries if entry.has_shown}
         nodes: dict[Revision, None] = {}
         for number, parts in list(self.parts.items()) if shown else ():

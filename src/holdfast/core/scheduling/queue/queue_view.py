@@ -1,7 +1,7 @@
-"""The queue as people see it: every request that waits, in the order in which a scheduler looks at them, and why.
+"""The queue as tenants and operators see it: all waiting requests in the scheduler's order, with reasons.
 
-Told from state when somebody asks, by the keys of the scheduler's own queue. Whoever is asleep there has a place, too:
-where it would be looked at.
+It is computed from the state on request, with the keys of the scheduler's own queue. Blocked requests have the place at
+which they would be tried.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest
 from holdfast.core.scheduling.queue.scheduling_queue import SchedulingQueue
 
-#: So many assignments are taken in one bit: about a millisecond.
+#: Assignments between two yields: about a millisecond.
 BIT = 100
 
 
 class Queued(Struct, frozen=True, rename="camel"):
     """One request in the queue.
 
-    `position` counts from 1. `reason` is the code of what weighs most, or says that no scheduler has looked yet;
-    `never` that nothing which ends will cure it. `examined` is up to which revision it was looked at.
+    The `position` counts from 1. `reason` is the main code, or states that no scheduler has tried it yet. With `never`,
+    no end of other work cures it. `examined` is the revision of the last attempt.
     """
 
     position: int
@@ -49,7 +49,7 @@ class Queued(Struct, frozen=True, rename="camel"):
 
 
 def queue_view(state: RegionState) -> Generator[None, None, list[Queued]]:
-    """Everything that waits, bit by bit: there may be very much."""
+    """Return all waiting requests. Yields between pieces of work, since there may be many."""
     queue = SchedulingQueue()
     queue.pass_time(state, state.info.at)
     for number, (uid, _) in enumerate(state.requests.items()):

@@ -1,7 +1,6 @@
-"""What a whole group may do before any node is looked at: who pays, what is kept for others, what people paused.
+"""Quota gates: how many slots of a group may be proposed, by payers, protected capacity and pauses, before any node.
 
-The same functions as the ledger's (`region.queries.accounts`), asked once for all slots of a group; what this scheduler
-has proposed and not heard of counts as spent.
+They use the ledger's functions (`region.queries.accounts`), once per group. Proposals in flight count as spent.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from holdfast.core.scheduling.ask import SlotAsk
 
 
 class QuotaGate(Struct, frozen=True):
-    """How many slots may be proposed, and what keeps the others, in a code and in words."""
+    """How many slots may be proposed, with code and message for the others."""
 
     most: int
     code: Code | None = None
     message: str = ""
-    #: When it opens by itself; 0: it does not.
+    #: When it opens by itself; 0 if it does not.
     opens: Instant = 0
-    #: Of who pays: for how many slots each of them does, in the order in which they are asked.
+    #: For the payer gate: how many slots each account can pay, in order.
     each: tuple[int, ...] = ()
 
 
@@ -36,7 +35,7 @@ OPEN = QuotaGate(UNLIMITED)
 
 
 def pause_gate(tenant: str, overrides: ActiveOverrides) -> QuotaGate:
-    """Whether people have paused scheduling for the tenant."""
+    """Check whether an operator paused scheduling for the tenant."""
     pause = overrides.pause_of(tenant)
     return QuotaGate(0, Code.PAUSED, "scheduling is paused by an override", pause.ends) if pause is not None else OPEN
 
@@ -44,7 +43,7 @@ def pause_gate(tenant: str, overrides: ActiveOverrides) -> QuotaGate:
 def payer_gate(
     state: RegionState, accounts: tuple[str, ...], need: Resources, now: Instant, spent: dict[str, Resources]
 ) -> QuotaGate:
-    """How many slots the accounts can pay together."""
+    """Check how many slots the accounts can pay together."""
     each = [affordable_count(state, account, now, need, spent.get(account, ZERO)) for account in accounts]
     if GRANT_ENDED in each:
         if each.count(GRANT_ENDED) == len(each):
@@ -53,14 +52,14 @@ def payer_gate(
             )
         each = [max(0, one) for one in each]
     return QuotaGate(
-        sum(each), Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for more", each=tuple(each)
+        sum(each), Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'}: the grant is used up", each=tuple(each)
     )
 
 
 def protected_gate(state: RegionState, ask: SlotAsk, standing: Resources, taking: Mapping[str, Resources]) -> QuotaGate:
-    """How many slots leave the room alone that is kept for other tenants, beside firm work that was proposed.
+    """Check how many slots leave protected capacity free, next to firm work in flight (`standing`).
 
-    What they take of it themselves, by account in `taking`, is kept for them no more. Reclaimable work may take it.
+    The part that its owners take, by account in `taking`, is no longer owed. Reclaimable work may use all of it.
     """
     if not ask.firm:
         return OPEN
@@ -69,4 +68,4 @@ def protected_gate(state: RegionState, ask: SlotAsk, standing: Resources, taking
         if account != mine:
             paid_off = add(paid_off, subtract(owed(state, account), owed(state, account, taken)))
     most = unprotected_count(state, mine, standing, ask.template.need, paid_off)
-    return QuotaGate(most, Code.PROTECTED, "what is left is kept for protected tenants")
+    return QuotaGate(most, Code.PROTECTED, "the remaining capacity is protected for other tenants")

@@ -1,11 +1,11 @@
-"""Whose reason may be true no more, though nothing that was heard lets them be placed: looked at again before long.
+"""Rechecks: blocked groups whose reported reason may be out of date are tried again soon, though nothing cures them.
 
-    a node came, changed or left ──▶ as many as bear out what was told of a group? would one hold what never fits?
-    a gate opened, another is shut ──▶ is it the one that was told?           ──▶ doubted ──▶ looked at again
+    a node came, changed or left ──▶ as many as support the reason? would one hold what never fits?
+    another gate is closed now   ──▶ is it the reported one?               ──▶ recheck ──▶ tried again
 
-What is told of a group is found by asking every node, and there may be 50,000 of these and 10,000 groups. A code that
-4,000 nodes bear out is still true when one of them has changed: it is doubted when as many have as bore it out. What is
-doubted is looked at a second later, with what has changed by then, and not many at once.
+A reason takes a check of every node, and there may be 50,000 nodes and 10,000 groups. A reason that 4,000 nodes support
+is still true when one of them changes. A recheck is due when as many nodes have changed as support it. It runs a second
+later, with all changes until then, at a limited rate.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from holdfast.core.model.values.structs import Instant
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 
-#: What is doubted is looked at after so long; and so many at most in as long.
+#: Delay of a recheck; at most `RECHECKED_MAX` run per delay.
 RECHECK_MS = 1_000
 RECHECKED_MAX = 16
-#: So many are known beside as many as sleep: who left, or was looked at, is let go once these are most.
+#: Outdated entries, beyond the number of blocked groups.
 STALE_MAX = 64
 
 
 class Rechecks:
-    """Groups of one queue, the longest doubted first."""
+    """The groups of one queue that are due for a recheck, oldest first."""
 
     def __init__(self, queue: SchedulingQueue) -> None:
         self._queue = queue
-        #: How each slept when it was doubted, and since when: one that was looked at since sleeps otherwise.
+        #: Each group's block when its recheck was noted, and since when. A later block outdates the entry.
         self._doubted: OrderedDict[GroupKey, tuple[BlockedGroup, Instant]] = OrderedDict()
-        #: When the next may be looked at.
+        #: Earliest time of the next rechecks.
         self._next: Instant = 0
 
     def note(self, key: GroupKey, now: Instant) -> None:
-        """What is told of a group that sleeps may not be so. Of one that was refused nothing is told: it waits for its
-        pause to end, or for a newer view, whatever else is so."""
+        """Note that a group's reason may be out of date. Groups that were refused or are behind have no reported
+        reason: they wait in any case.
+        """
         blocked = self._queue.blocked.get(key)
         if blocked is not None and blocked.why not in (BlockReason.REFUSED, BlockReason.BEHIND):
             known = self._doubted.get(key)
@@ -47,14 +48,14 @@ class Rechecks:
                     self._let_go()
 
     def _let_go(self) -> None:
-        """Of who does not sleep as it did when it was doubted."""
+        """Drop outdated entries."""
         known, self._doubted = self._doubted, OrderedDict()
         for key, doubt in known.items():
             if self._queue.blocked.get(key) is doubt[0]:
                 self._doubted[key] = doubt
 
     def look_again(self, now: Instant) -> None:
-        """Let those be looked at who were doubted long enough ago."""
+        """Unblock groups whose recheck is due."""
         if now < self._next:
             return
         for key, (blocked, since) in list(islice(self._doubted.items(), RECHECKED_MAX)):
@@ -66,6 +67,6 @@ class Rechecks:
                 self._next = now + RECHECK_MS
 
     def go_back(self) -> None:
-        """Time is lower than it was said to be, and whoever was doubted is looked at for that."""
+        """Forget all after ledger time went back: blocked groups are tried for that."""
         self._doubted.clear()
         self._next = 0

@@ -1,4 +1,4 @@
-"""Requests that wait, in groups of equal ones, oldest first: what is looked at, proposed and put to sleep together."""
+"""Request groups: equal requests, oldest first, which are tried, proposed and blocked together."""
 
 from __future__ import annotations
 
@@ -18,62 +18,61 @@ from holdfast.core.scheduling.ask import AskKind, SlotAsk
 _PENDING = PENDING.value
 #: A request: its assignment and its template.
 RequestKey = tuple[Revision, str]
-#: What requests are equal by: urgency, tenant, kind, who pays, priority class.
+#: The values by which requests are equal: urgency, tenant, ask, accounts, priority class.
 GroupKey = tuple[int, Instant, str, AskKind, tuple[str, ...], str]
-#: Priority, highest first, and deadline.
+#: Negated priority and deadline, most urgent first.
 Level = tuple[int, Instant]
 Lane = tuple[Level, str]
 
 
 class QueuedRequest:
-    """One request in the queue: which ordinals wait, and which of them are proposed."""
+    """One request in the queue, with its waiting and its proposed ordinals."""
 
     __slots__ = ("_known", "_seen", "_under_way", "charged", "group", "key", "proposed", "request", "waiting")
 
     def __init__(self, request: SchedulingRequest) -> None:
         self.key: RequestKey = (request.assignment, request.template)
         self.request = request
-        #: Lowest first; None: to be looked up.
+        #: Lowest first; None before a lookup.
         self.waiting: list[int] | None = None
         #: Those of them that are charged already.
         self.charged: set[int] = set()
-        #: Those that a proposal under way names; and of these the ones that still wait here. What the view shows to be
-        #: placed is no more among what waits, though nobody has said yet what became of the proposal.
+        #: Ordinals in flight; and those of them that still wait by the view, which may be ahead of the answer.
         self.proposed: set[int] = set()
         self._under_way: set[int] = set()
-        #: With whom it waits.
+        #: The group it waits in.
         self.group: RequestGroup | None = None
-        #: All open ordinals that this region may run, proposed or not, and the rows of which they hold.
+        #: All open ordinals that this region may run, proposed or not; and the rows they were found from.
         self._known: Bitset = {}
         self._seen: tuple[SchedulingRequest | None, Assignment | None] = (None, None)
 
     @property
     def open(self) -> int:
-        """How many slots wait for a proposal."""
+        """Number of slots that wait for a proposal."""
         return self.request.open - len(self._under_way)
 
     def take(self, state: RegionState, request: SchedulingRequest) -> None:
-        """It is this now: as many may be others."""
+        """Set the request, whose waiting ordinals may have changed."""
         self.request, self.waiting = request, None
         if self.proposed:
             waits = union([ordinals for _, ordinals in self._pending(state)])
             self._under_way = {*each(shared(masks(self.proposed), waits))}
 
     def close(self) -> None:
-        """Nothing of it waits any more: it has left the queue."""
+        """Mark the request as removed from the queue: none of its ordinals waits."""
         self._under_way = set()
 
     @property
     def has_shown(self) -> bool:
-        """Whether something waits no more that a proposal under way names."""
+        """Whether some ordinals in flight no longer wait."""
         return len(self._under_way) < len(self.proposed)
 
     def shown(self) -> set[int]:
-        """What waits no more of what proposals under way name: it was placed, or can be no more."""
+        """Return the ordinals in flight that no longer wait."""
         return self.proposed - self._under_way
 
     def give_back(self, ordinals: Iterable[int]) -> None:
-        """No proposal names these any more."""
+        """Remove ordinals that are no longer in flight."""
         self.proposed.difference_update(ordinals)
         self._under_way &= self.proposed
         self.waiting = None
@@ -81,11 +80,10 @@ class QueuedRequest:
             self.group.note()
 
     def look_up(self, state: RegionState) -> list[int]:
-        """Its open ordinals that are not proposed and that this region may run, and which of them are charged: all of
-        these, and of the others as many of the lowest as one proposal may name.
+        """Return the ordinals to propose: all charged ones, and as many of the lowest others as a proposal may contain.
 
-        Whenever a slot of a request opens or closes, its row is another one: while it is the same, and so is the
-        assignment's, what was found last holds, whatever else happens to the workload.
+        They are open, not proposed, and this region may run them. The request's row changes whenever a slot opens or
+        closes. While it and the assignment stay the same, so does the result.
         """
         if self.waiting is None:
             uid, template = self.key
@@ -100,17 +98,17 @@ class QueuedRequest:
         return self.waiting
 
     def propose(self, ordinals: set[int]) -> None:
-        """Count these as proposed. When all that was looked up is, the next are looked up."""
+        """Mark ordinals as proposed. When all of them are, the next call looks up more."""
         self.proposed |= ordinals
         self._under_way |= ordinals
         if self.waiting is not None:
             self.waiting = [ordinal for ordinal in self.waiting if ordinal not in ordinals] or None
 
     def _find(self, state: RegionState, assignment: Assignment | None) -> Bitset:
-        """By the kinds of its assignment's slots: no slot is looked at."""
+        """Find open ordinals by the kinds of the assignment's slots, without reading slots."""
         self.charged = set()
         if assignment is None:
-            return {}  # it has left a state that is newer than what was heard
+            return {}  # the assignment left a state that is newer than the observed changes
         waits = self._pending(state)
         if assignment.exclusive:
             rights = bitset_of(assignment.ordinals)
@@ -119,7 +117,7 @@ class QueuedRequest:
         return union([ordinals for _, ordinals in waits])
 
     def _pending(self, state: RegionState) -> list[tuple[str, Bitset]]:
-        """Its ordinals that wait, block by block, by who pays for them already."""
+        """Return its waiting ordinals by block and charged account."""
         uid, template = self.key
         return [
             (account, {block: bits})
@@ -130,13 +128,12 @@ class QueuedRequest:
 
     @property
     def age(self) -> tuple[Instant, RequestKey]:
-        """Since when it waits: its place among equals."""
+        """Its place among equals: since when it waits."""
         return self.request.since, self.key
 
 
 class RequestGroup:
-    """Equal requests, oldest first. Whenever it may have become another one to whoever orders groups, it adds itself to
-    `news`, once."""
+    """Equal requests, oldest first. When its place in the order may have changed, it adds itself to `news`, once."""
 
     __slots__ = (
         "_entries",
@@ -154,50 +151,50 @@ class RequestGroup:
     def __init__(self, key: GroupKey, ask: SlotAsk, news: list[RequestGroup]) -> None:
         self.key = key
         self.ask = ask
-        #: Among whom it is ordered by age alone: how urgent it is, and whose.
+        #: The level and tenant within which groups are ordered by age alone.
         self.lane: Lane = key[:2], key[2]
-        #: Its place there, of `turns`; None: it has none.
+        #: Its place in `FairOrder`; None without one.
         self.listed: object = None
         self._news = news
         self._is_noted = False
         self._entries: OrderedDict[RequestKey, QueuedRequest] = OrderedDict()
         self._is_ordered = True
-        #: How often in a row what was proposed of it was in vain.
+        #: Number of failed proposals in a row.
         self.attempts = 0
-        #: Whether it is awake only because everybody is looked at now and then.
+        #: Whether only the resync made it active.
         self.resynced = False
 
     @property
     def tenant(self) -> str:
-        """Whose requests they are."""
+        """The tenant of all its requests."""
         return self.key[2]
 
     @property
     def accounts(self) -> tuple[str, ...]:
-        """Who pays, in the order in which they are asked."""
+        """The accounts that pay, in order of use."""
         return self.key[4]
 
     @property
     def priority_class(self) -> str:
-        """Of what class they all are."""
+        """The priority class of all its requests."""
         return self.key[5]
 
     def oldest(self) -> tuple[Instant, RequestKey]:
-        """Since when its first request waits."""
+        """Return the age of its oldest request."""
         return next(iter(self.entries.values())).age
 
     def note(self) -> None:
-        """It may have slots to propose, or another age, since it was ordered last."""
+        """Note that its open slots or age may have changed since it was ordered."""
         if not self._is_noted:
             self._is_noted = True
             self._news.append(self)
 
     def noted(self) -> None:
-        """It was ordered as it is now."""
+        """Mark it as ordered."""
         self._is_noted = False
 
     def has_open(self) -> bool:
-        """Whether a slot of it waits for a proposal."""
+        """Whether it has a slot that waits for a proposal."""
         for entry in self._entries.values():  # noqa: SIM110  a generator costs more than most of them have entries
             if entry.open > 0:
                 return True
@@ -205,18 +202,18 @@ class RequestGroup:
 
     @property
     def entries(self) -> OrderedDict[RequestKey, QueuedRequest]:
-        """Its requests, oldest first. Put in order when they are looked at: many may come in any order before that."""
+        """Its requests, oldest first. Sorted on access, since many may arrive before that."""
         if not self._is_ordered:
             self._entries = OrderedDict((one.key, one) for one in sorted(self._entries.values(), key=_age))
             self._is_ordered = True
         return self._entries
 
     def get(self, key: RequestKey) -> QueuedRequest:
-        """One of its requests."""
+        """Return one of its requests."""
         return self._entries[key]
 
     def add(self, entry: QueuedRequest) -> None:
-        """One more request, in its place among the others."""
+        """Add a request."""
         if self._entries and next(reversed(self._entries.values())).age >= entry.age:
             self._is_ordered = False
         self._entries[entry.key] = entry
@@ -224,14 +221,14 @@ class RequestGroup:
         self.note()
 
     def remove(self, key: RequestKey) -> QueuedRequest:
-        """One request less."""
+        """Remove a request."""
         self.note()
         entry = self._entries.pop(key)
         entry.group = None
         return entry
 
     def __bool__(self) -> bool:
-        """Whether it has any."""
+        """Whether it has requests."""
         return bool(self._entries)
 
 

@@ -1,10 +1,10 @@
-"""What waits to be placed: requests in groups of equal ones, awake or asleep.
+"""The scheduling queue: waiting requests in groups of equal ones, active or blocked.
 
-    request ──▶ its group: one kind of slot, one urgency, one tenant, the same payers
-    awake, best first ──▶ looked at ──▶ placed, or asleep until something can cure why it was not
+    request ──▶ its group: equal ask, urgency, tenant and accounts
+    active, best first ──▶ tried ──▶ placed, or blocked until a change that may cure the cause
 
-All of it follows from the state: a scheduler that starts again has the same queue. Equal requests are looked at, and
-sleep, together: what does not fit for one fits for none of them. Among equals the oldest is served first.
+The queue follows from the state, so a restarted scheduler has the same one. Equal requests are all feasible or none, so
+they are tried and blocked together. The oldest is served first.
 
 Size: a queue and what stands in it, which change together.
 """
@@ -29,14 +29,14 @@ from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
 from holdfast.core.scheduling.queue.fair_share import FairOrder, dominant_share, tenant_usage, turns_at, urgency
 from holdfast.core.scheduling.queue.request_groups import GroupKey, QueuedRequest, RequestGroup, RequestKey
 
-#: So many turns of deadlines that hold no more are left in their order, beside as many as do.
+#: Stale deadline turns, beyond the number of valid ones.
 STALE_TURNS_MAX = 64
-#: So many whose time has come are woken at once: thousands may have fallen asleep in the same second.
+#: Due groups unblocked at once: thousands may be due in the same second.
 DUE_MAX = 1_000
 
 
 class BlockReason(StrEnum):
-    """What a group waits for, asleep."""
+    """The cause for which a blocked group waits."""
 
     NODES = "nodes"
     GATE = "gate"
@@ -49,12 +49,11 @@ class BlockReason(StrEnum):
 
 
 class BlockedGroup(Struct, frozen=True):
-    """Why a group is not looked at, up to which revision it was, and when to look at it whatever happens.
+    """Why a group is blocked, the revision of its last attempt, and when it is due in any case.
 
-    For one that is behind, the revision is the one to wait for. `counts` are those of its domains, where its rules
-    count over them; `scopes` is what they count of which one more may cure it. With `resync` its time is nothing that
-    is known to cure it: whatever does should have woken it. `reason` is the code that is told first, borne out by
-    `kept` nodes, or as many as are left of these: `stirs` is how often nodes had changed by then (`rechecks`).
+    For a group that is behind, `examined` is the revision to wait for. `counts` are its domain counts, and `scopes`
+    those in which one more slot may cure it. With `resync`, time is no cure: a placement is a resync hit. `reason` is
+    the first reported code, supported by `kept` nodes; `stirs` was the count of node changes then (`rechecks`).
     """
 
     why: BlockReason
@@ -69,7 +68,7 @@ class BlockedGroup(Struct, frozen=True):
 
 
 class SchedulingQueue:
-    """Every request of a region."""
+    """All waiting requests of a region."""
 
     def __init__(self) -> None:
         self.groups: dict[GroupKey, RequestGroup] = {}
@@ -77,17 +76,16 @@ class SchedulingQueue:
         self.backoff = GroupBackoff()
         self._group_of: dict[RequestKey, RequestGroup] = {}
         self._by_assignment: dict[Revision, tuple[str, ...]] = {}
-        #: Assignments with a request of which something is not known here yet.
+        #: Assignments with a request of which the state lacks a part.
         self._unknown: set[Revision] = set()
-        #: Those awake for no change that was heard: what is placed of them somebody should have been woken for.
+        #: Groups active without an observed change: a placement shows a missing unblock rule.
         self._unprompted: dict[GroupKey, None] = {}
-        #: Requests of which something waits no more that is under way, since somebody asked.
+        #: Requests with slots in flight that no longer wait, since `take_shown`.
         self._shown: dict[QueuedRequest, None] = {}
-        #: Groups of which something is new since they were ordered; and all that have something to propose, in order.
+        #: Groups that changed since they were ordered; and active groups with open slots, in order.
         self._news: list[RequestGroup] = []
         self._turns = FairOrder(self._is_open)
-        #: The time by which deadlines are judged; by assignment when its own is judged otherwise, and these in order,
-        #: with some that hold no more.
+        #: The time for deadlines; and each assignment's next deadline turn, with a heap that may contain stale ones.
         self._now: Instant = 0
         self._turns_at: dict[Revision, Instant] = {}
         self._turning: list[tuple[Instant, Revision]] = []
@@ -96,32 +94,32 @@ class SchedulingQueue:
         return len(self._group_of)
 
     def entry(self, key: RequestKey) -> QueuedRequest | None:
-        """A request that waits."""
+        """Return a waiting request."""
         group = self._group_of.get(key)
         return group.get(key) if group is not None else None
 
     def group(self, key: RequestKey) -> RequestGroup | None:
-        """With whom a request waits."""
+        """Return the group of a request."""
         return self._group_of.get(key)
 
     def groups_of(self, assignment: Revision) -> list[RequestGroup]:
-        """With whom the requests of an assignment wait."""
+        """Return the groups of an assignment's requests."""
         keys = [(assignment, template) for template in self._by_assignment.get(assignment, ())]
         return [self._group_of[key] for key in keys if key in self._group_of]
 
     def load(self, state: RegionState) -> None:
-        """Take all requests of a state, in its time."""
+        """Load all requests of a state, at its time."""
         self.begin_load(state)
         gone = [uid for uid in self._by_assignment if uid not in state.requests]
         for uid in (*gone, *state.requests.keys()):
             self.update(state, uid)
 
     def begin_load(self, state: RegionState) -> None:
-        """From now on deadlines are judged by the time of a state."""
+        """Use the time of a state for deadlines."""
         self._now = max(self._now, state.info.at)
 
     def update(self, state: RegionState, assignment: Revision) -> None:
-        """Take the requests of an assignment as they are now."""
+        """Load the requests of one assignment."""
         requests = state.requests.get(assignment) or ()
         known = self._by_assignment.get(assignment, ())
         self._unknown.discard(assignment)
@@ -140,21 +138,21 @@ class SchedulingQueue:
             self._put(state, request)
 
     def take_shown(self) -> list[QueuedRequest]:
-        """Requests of which something waits no more that is under way, since this was asked last."""
+        """Return the requests with slots in flight that no longer wait, since the last call."""
         shown, self._shown = self._shown, {}
         return list(shown)
 
     def assignments(self) -> list[Revision]:
-        """Those that have requests here."""
+        """Return the assignments with requests in the queue."""
         return list(self._by_assignment)
 
     @property
     def known(self) -> Container[Revision]:
-        """Assignments that have requests here."""
+        """The assignments with requests in the queue."""
         return self._by_assignment
 
     def differs(self, state: RegionState, assignment: Revision) -> bool:
-        """Whether its requests are others here than in a state, or wait among others than they should."""
+        """Whether an assignment's requests differ from the state, or are in the wrong groups."""
         requests = state.requests.get(assignment) or ()
         if tuple([request.template for request in requests]) != self._by_assignment.get(assignment, ()):
             return True
@@ -168,13 +166,12 @@ class SchedulingQueue:
         return False
 
     def take_unknown(self, state: RegionState) -> None:
-        """Take the requests of which something was not known, as far as it is now."""
+        """Load requests of which a part was missing, as far as the state has it."""
         for assignment in sorted(self._unknown):
             self.update(state, assignment)
 
     def pass_time(self, state: RegionState, now: Instant) -> None:
-        """Let those whose deadline is near now go before others, those whose deadline has passed behind those who can
-        still be in time; all of them are looked at."""
+        """Regroup and unblock requests whose deadline is now near, or missed."""
         self._now = max(self._now, now)
         while (turn := self._next_turn()) is not None and turn <= self._now:
             _, assignment = heappop(self._turning)
@@ -184,8 +181,9 @@ class SchedulingQueue:
                 self.unblock(group.key)
 
     def go_back(self, state: RegionState, step: Duration) -> None:
-        """Time is lower by so much than it was said to be: deadlines are judged by it again, and whoever sleeps is
-        looked at, but for those who pause after a refusal, for as long as they were to."""
+        """Adjust to a ledger time lower by `step`: evaluate deadlines again and unblock all, except refused groups,
+        whose back-offs keep their length.
+        """
         self._now = max(self._now - step, state.info.at)
         self.backoff.go_back(step)
         for key, blocked in list(self.blocked.items()):
@@ -207,7 +205,7 @@ class SchedulingQueue:
                 self._turning = sorted((at, uid) for uid, at in self._turns_at.items())
 
     def _next_turn(self) -> Instant | None:
-        """When the first deadline begins to hurry, or passes."""
+        """Return the next time at which a deadline becomes urgent, or passes."""
         while self._turning and self._turns_at.get(self._turning[0][1]) != self._turning[0][0]:
             heappop(self._turning)
         return self._turning[0][0] if self._turning else None
@@ -239,7 +237,7 @@ class SchedulingQueue:
             group.note()
 
     def _join(self, place: tuple[GroupKey, SlotAsk], entry: QueuedRequest) -> None:
-        """Put a request into its group. That is looked at, unless it was refused: so would this one be, its equal."""
+        """Add a request to its group, and unblock the group unless it was refused, as its equal would be."""
         key, ask = place
         group = self.groups.get(key)
         if group is None:
@@ -268,20 +266,20 @@ class SchedulingQueue:
                 self.backoff.leave(group.key, group.attempts, blocked.until if pauses else 0)
         return entry
 
-    # Awake and asleep
+    # Active and blocked
 
     def block(self, group: RequestGroup, blocked: BlockedGroup) -> None:
-        """Do not look at a group until it is woken, or until its time."""
+        """Block a group until it is unblocked, or due."""
         if group.key in self.groups:
             self.blocked[group.key] = blocked
 
     def attempts(self, key: GroupKey) -> int:
-        """How often in a row what was proposed of a group was in vain, wherever it is now."""
+        """Return a group's failed proposals in a row, in the queue or not."""
         group = self.groups.get(key)
         return group.attempts if group is not None else self.backoff.attempts(key)
 
     def back_off(self, key: GroupKey, blocked: BlockedGroup) -> None:
-        """A group was refused once more: leave it alone for a while, also if it has left and comes back."""
+        """Count a refusal, and block the group for its back-off, in the queue or not."""
         group, tries = self.groups.get(key), self.attempts(key) + 1
         if group is not None:
             group.attempts = tries
@@ -290,7 +288,7 @@ class SchedulingQueue:
             self.backoff.leave(key, tries, blocked.until)
 
     def come_through(self, key: GroupKey) -> None:
-        """What was proposed of a group was not in vain."""
+        """Reset a group's failed proposals in a row."""
         group = self.groups.get(key)
         if group is not None:
             group.attempts = 0
@@ -298,7 +296,7 @@ class SchedulingQueue:
             self.backoff.come_back(key)
 
     def unblock(self, key: GroupKey) -> None:
-        """Look at a group, in its turn."""
+        """Make a group active."""
         if self.blocked.pop(key, None) is not None:
             self._unblocked(key)
 
@@ -308,7 +306,7 @@ class SchedulingQueue:
         group.note()
 
     def unblock_due(self, now: Instant) -> int:
-        """Wake those whose time has come, and not too many at once; how many."""
+        """Unblock due groups, at most `DUE_MAX`. Return their number."""
         count = 0
         while count < DUE_MAX and (due := self.blocked.take_due(now)) is not None:
             key, blocked = due
@@ -319,11 +317,11 @@ class SchedulingQueue:
         return count
 
     def unblock_all(self) -> None:
-        """Look at everybody, in the next look or in those after it: there may be a hundred thousand."""
+        """Make all groups due, for this cycle or later ones: there may be 100,000."""
         self.blocked.call_all()
 
     def look_again(self, key: GroupKey) -> None:
-        """Look at a group though nothing was heard that can cure it."""
+        """Make a group active without a change that may cure it."""
         self.unblock(key)
         self._unprompt(key)
 
@@ -332,19 +330,19 @@ class SchedulingQueue:
         self._unprompted[key] = None
 
     def prompt(self) -> None:
-        """Something was heard: whoever is awake may be so for that."""
+        """Note an observed change: groups may be active because of it, so none is a resync hit."""
         for key in self._unprompted:
             if key in self.groups:
                 self.groups[key].resynced = False
         self._unprompted = {}
 
     def next_unblock_at(self) -> Instant | None:
-        """When the first of those asleep is to be looked at whatever happens, or a deadline turns."""
+        """Return when the first blocked group becomes due, or a deadline turns."""
         due = [time for time in (self.blocked.next_due(), self._next_turn()) if time is not None]
         return min(due, default=None)
 
     def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:
-        """Order everybody who is awake and has something to propose; `spent` is by account what is on its way."""
+        """Order all active groups with open slots. `spent` is in flight, by account."""
         news, self._news[:] = self._news[:], ()
         for group in news:
             group.noted()
@@ -353,20 +351,20 @@ class SchedulingQueue:
         self._turns.begin(lambda tenant: _share(state, tenant, spent), len(self.groups))
 
     def _is_open(self, group: RequestGroup) -> bool:
-        """Whether it is awake and has something to propose."""
-        # Keys are long: one that need not be hashed is not.
+        """Whether a group is active and has open slots."""
+        # Keys are long: avoid hashing them.
         return group.has_open() and not (len(self.blocked) and group.key in self.blocked)
 
     def take(self, state: RegionState) -> RequestGroup | None:
-        """The next group, by what tenants have now; None: that was all."""
+        """Return the next group, by current shares of tenants; None at the end."""
         while (group := self._turns.take()) is not None:
-            group.note()  # whatever becomes of it in this look
+            group.note()  # reorder it after this cycle
             if group and self._is_open(group) and self._is_there(state, group):
                 return group
         return None
 
     def _is_there(self, state: RegionState, group: RequestGroup) -> bool:
-        """Let go of requests whose assignment has left a state that is newer than what was heard; if some are left."""
+        """Drop requests whose assignment has left the state. Return whether some remain."""
         for uid in [uid for uid, _ in group.entries if uid not in state.assignments]:
             self.update(state, uid)
         return bool(group)
@@ -374,7 +372,7 @@ class SchedulingQueue:
     def place(
         self, state: RegionState, group: RequestGroup, spent: Mapping[str, Resources] = MappingProxyType({})
     ) -> tuple[int, Instant, int, Instant, RequestKey, GroupKey]:
-        """Where a group stands in the order, by what tenants have now; `spent` is by account what is on its way."""
+        """Return a group's sort key by current shares. `spent` is in flight, by account."""
         priority, deadline, tenant, *_ = group.key
         since, first = group.oldest()
         return priority, deadline, _share(state, tenant, spent), since, first, group.key
@@ -385,7 +383,7 @@ def _share(state: RegionState, tenant: str, spent: Mapping[str, Resources]) -> i
 
 
 def _group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> tuple[GroupKey, SlotAsk] | None:
-    """With whom a request is equal, and what it asks for; None while something of it is not known here."""
+    """Return a request's group key and ask; None while the state lacks a part."""
     assignment = state.assignments.get(request.assignment)
     template = state.templates.get(request.template)
     if assignment is None or template is None:

@@ -1,16 +1,16 @@
-"""Who is woken by what: a group that sleeps is looked at again when something has changed that can cure why it waits.
+"""The unblock rules: a blocked group is tried again when a change may cure the cause.
 
-    nodes    a node came, changed, lost a slot, or has more free than before, and by the filters it would take such a
-             slot; or what its rules count over domains is another number, what this scheduler proposes included;
-             or a member that it must share a node with stands where something changed, and there is room beside it
-    gate     its payers can pay for one more, or less is kept for others; or a slot of it is charged already
-    assignment    what the platform asks for has changed, or other slots of it wait
+    nodes    a node was added, changed, lost a slot or gained free capacity, and passes the filters;
+             or a domain count of its rules changed, proposals in flight included;
+             or a member that it must share a node with is on a changed node that has capacity
+    gate     its accounts can pay for one more, or less is protected; or a slot of it is charged already
+    assignment    the assignment or its waiting slots changed
     behind   the view has the revision that the ledger named
-    refused  what an account of it was granted has changed; or by time
-    any      what is told of it may not be so any more (`rechecks`)
+    refused  the grant of one of its accounts changed; or by time
+    any      its reported reason may be out of date (`rechecks`)
     paused, stale, plugin    by time; and all of them by any change of policies, overrides, classes
 
-Whatever is missed is caught by the resync, and counted there.
+The resync tries groups that these rules miss, and counts hits.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from holdfast.core.scheduling.queue.request_groups import RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 from holdfast.core.scheduling.selection import apply_filters
 
-#: More rows than so many are not picked out: all rows are asked.
+#: Above this, the filters run over all rows instead of selected ones.
 ROWS_MAX = 16
-#: So many who sleep are asked at once: each takes a tenth of a millisecond, and there may be thousands.
+#: Blocked groups checked at once: each takes 0.1 ms.
 ASKED_MAX = 64
 
 
 class _Asking:
-    """What those who sleep are asked about at one time, and by kind of slot what was found."""
+    """The input of one series of checks, with results by kind of ask."""
 
     def __init__(
         self,
@@ -58,57 +58,57 @@ class _Asking:
         self.avoided = tuple(sorted(active_overrides(state, now).zones))
         self.would: dict[AskKind, bool] = {}
         self.could: dict[AskKind, bool] = {}
-        #: Which gates are shut for whom was asked last.
+        #: Codes of the closed gates of the group checked last.
         self.shut: list[str] = []
 
 
 class Unblocker:
-    """Wakes groups of one queue."""
+    """Unblocks groups of one queue."""
 
     def __init__(self, table: NodeTable, queue: SchedulingQueue, flight: InFlight) -> None:
         self._table = table
         self._queue = queue
         self._flight = flight
-        #: On which nodes something changed or grew since somebody was not asked: by uid, as rows move.
+        #: Nodes that changed or improved since the last finished round: by uid, since rows move.
         self._stirred: dict[Revision, None] = {}
         self._grown: dict[Revision, None] = {}
         self._changed: dict[Revision, None] = {}
         self._doubts = Rechecks(queue)
 
     def all(self) -> None:
-        """Something changed that may cure anything."""
+        """Unblock all groups: a change may cure any of them."""
         self._queue.unblock_all()
         self._queue.backoff.changed()
 
     def assigned(self, assignment: Revision) -> None:
-        """What is asked for is another thing than before, or other slots of it wait."""
+        """Unblock groups whose assignment or waiting slots changed."""
         for group in self._queue.groups_of(assignment):
             blocked = self._queue.blocked.get(group.key)
             if blocked is not None and blocked.why is BlockReason.ASSIGNMENT:
                 self._queue.unblock(group.key)
 
     def doubt(self, assignment: Revision, now: Instant) -> None:
-        """Whether it may run here may be another thing than was told, though all of its groups sleep for others."""
+        """Note for a recheck that an assignment may now be runnable here or not."""
         for group in self._queue.groups_of(assignment):
             self._doubts.note(group.key, now)
 
     def look_again(self, now: Instant) -> None:
-        """Let those be looked at of whom something may be told that is not so, once all were asked what cures them."""
+        """Unblock groups whose recheck is due, once all were checked for a cure."""
         if not self.has_unasked:
             self._doubts.look_again(now)
 
     def go_back(self) -> None:
-        """Time is lower than it was said to be, and all who sleep are looked at for that, or pause."""
+        """Forget rechecks after ledger time went back. Other groups are unblocked for that, or back off."""
         self._doubts.go_back()
 
     def granted(self, account: str) -> None:
-        """An account has more, or less: what was refused may go through. Gates are asked at every change."""
+        """Unblock refused groups of an account whose grant changed. Gates are checked at every change."""
         for key in self._queue.blocked.refused_by(account):
             self._queue.unblock(key)
         self._queue.backoff.granted(account)
 
     def heard(self, state: RegionState, rules: SchedulingProfile, now: Instant) -> None:
-        """The view is newer, or something that was proposed counts no more."""
+        """Start a round of checks: the view is newer, or proposed slots were returned."""
         changed, stirred = self._table.changed(), self._table.touched_rows()
         grown = self._table.improved_rows()
         for noted, rows in ((self._changed, changed), (self._stirred, stirred), (self._grown, grown)):
@@ -120,8 +120,9 @@ class Unblocker:
     def proposed(
         self, parts: Collection[ProposedPart], state: RegionState, rules: SchedulingProfile, now: Instant
     ) -> None:
-        """Slots count where they were proposed, before anybody has answered: who must be near them, or waits until the
-        emptiest domain has one more, may be placed beside them at once."""
+        """Check groups that placements just proposed may cure: those that must be near them, or wait for the emptiest
+        domain to fill.
+        """
         scopes = dict.fromkeys(scope for part in parts for scope, _, _ in part.stands)
         if scopes:
             is_idle = not self.has_unasked
@@ -135,13 +136,13 @@ class Unblocker:
 
     @property
     def has_unasked(self) -> bool:
-        """Whether some who sleep were not asked yet whether what was heard cures them."""
+        """Whether groups have not been checked for the last changes."""
         return self._queue.blocked.has_unasked()
 
     def ask(self, state: RegionState, rules: SchedulingProfile, now: Instant) -> None:
-        """Ask those who sleep, the longest unasked first and not too many at once, whether what was heard cures them.
+        """Check the least recently checked groups, at most `ASKED_MAX`, and unblock the cured ones.
 
-        Whoever is asked later is asked about all that was heard since anybody was left unasked.
+        Later ones are checked for all changes since the last finished round.
         """
         if self.has_unasked:
             self._ask_some(state, rules, now)
@@ -187,7 +188,7 @@ class Unblocker:
         return self._takes(group.ask, shared_rows(state, table, group.ask, asking.stirred, mine), rules, avoided)
 
     def _is_doubtful(self, asking: _Asking, group: RequestGroup, blocked: BlockedGroup) -> bool:
-        """Whether what is told of it, which was just asked whether it is cured, may not be so any more."""
+        """Whether the reason of a group, just checked and not cured, may be out of date."""
         if blocked.why is BlockReason.GATE:
             return blocked.reason not in asking.shut
         if blocked.why is not BlockReason.NODES:
@@ -202,7 +203,7 @@ class Unblocker:
         return asking.could[kind]
 
     def _shut(self, state: RegionState, group: RequestGroup, now: Instant) -> list[str]:
-        """The codes of all gates that are shut for it."""
+        """Return the codes of all gates that are closed for a group."""
         pay = payer_gate(state, group.accounts, group.ask.template.need, now, self._flight.spent)
         kept = protected_gate(state, group.ask, self._flight.firm, self._flight.owed)
         shut = [gate for gate in (pay, kept) if not gate.most]
@@ -215,7 +216,7 @@ class Unblocker:
         return [gate.code.value for gate in shut if gate.code is not None]
 
     def _takes(self, ask: SlotAsk, rows: Numbers, rules: SchedulingProfile, avoided: tuple[str, ...]) -> bool:
-        """Whether one of the rows would take such a slot by the filters."""
+        """Whether one of the rows passes the filters."""
         table = self._table
         try:
             if not len(rows):

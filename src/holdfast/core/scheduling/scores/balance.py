@@ -1,4 +1,4 @@
-"""Nodes whose processor and memory would be used alike first: a node full of one has the other to no use."""
+"""Score: nodes whose cpu and memory would be used equally rank first. A node full of one wastes the other."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class BalanceScore:
-    """How close together the used parts of processor and memory would be."""
+    """Ranks nodes by how close the used parts of cpu and memory would be."""
 
     name, version = "balance", "1"
     is_plain = True
 
     def score(self, window: NodeWindow) -> Numbers:
-        """`BEST` less the distance."""
+        """`BEST` less the difference."""
         need = window.ask.template.need
         apart: Numbers = np.abs(window.used("cpu", need.cpu) - window.used("memory", need.memory))
         return BEST - apart

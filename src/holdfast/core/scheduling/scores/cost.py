@@ -1,4 +1,4 @@
-"""Nodes of cheaper pools first: what can run for less does."""
+"""Score: nodes of cheaper pools rank first."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class CostScore:
-    """How cheap the pool of a node is, over the pools that the platform has told of."""
+    """Ranks nodes by the cost of their pool, among the pools with a cost."""
 
     name, version = "cost", "1"
     is_plain = True
 
     def score(self, window: NodeWindow) -> Numbers | None:
-        """`BEST` for the cheapest pool, 0 for the dearest, and for one of which nothing is known."""
+        """`BEST` for the cheapest pool, 0 for the most expensive and for a pool without a cost."""
         costs = window.table.costs
         least, most = min(costs.values(), default=0), max(costs.values(), default=0)
         if least == most:

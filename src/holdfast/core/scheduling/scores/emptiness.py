@@ -1,4 +1,4 @@
-"""Emptier nodes first: whatever is lost with one node is little."""
+"""Score: emptier nodes rank first, so that the loss of one node costs little."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from holdfast.core.scheduling.scores.packing import PackingScore
 
 
 class EmptinessScore:
-    """How empty a node would be, over the resources that are needed."""
+    """Ranks nodes by how empty they would be, over the required resources."""
 
     name, version = "emptiness", "1"
     is_plain = True
 
     def score(self, window: NodeWindow) -> Numbers:
-        """The contrary of how full it would be."""
+        """`BEST` less the packing score."""
         full: Numbers = PackingScore().score(window)
         return BEST - full

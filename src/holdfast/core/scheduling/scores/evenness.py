@@ -1,7 +1,7 @@
-"""Domains with fewer replicas of the same workload first, within what its spread rules allow.
+"""Score: domains with fewer replicas of the workload rank first, within its spread rules.
 
-Only replicas with spread rules are counted over domains, so only for these it makes a difference: a rule with a larger
-skew says how uneven they may become, this score keeps them from becoming so without need.
+It affects only workloads with spread rules, since only their replicas are counted per domain. A rule with a larger skew
+limits how uneven domains may become; this score avoids unneeded unevenness.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class EvennessScore:
-    """How few replicas stand in the domains of a node."""
+    """Ranks nodes by how few replicas their domains have."""
 
     name, version = "evenness", "2"
     is_plain = True
 
     def score(self, window: NodeWindow) -> Numbers | None:
-        """The mean over the spread rules: `BEST` in the emptiest domain that counts, 0 in the fullest.
+        """Mean over the spread rules: `BEST` in the emptiest domain that counts, 0 in the fullest.
 
-        A pass that chooses several slots goes on from here: what it adds to a domain makes that less even (`fill`).
+        Within a pass of several slots, `fill` updates the value with each choice.
         """
         domains, rules = window.domains, window.ask.template.spread
         if domains is None or not rules:

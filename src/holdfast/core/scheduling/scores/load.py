@@ -1,4 +1,4 @@
-"""Nodes of which less is used now first: what is asked for and what is used are two things."""
+"""Score: nodes with less measured use rank first, whatever their slots request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class LoadScore:
-    """How little of a node is used, of processor or memory, whichever is used more."""
+    """Ranks nodes by their used part of cpu or memory, whichever is larger."""
 
     name, version = "load", "1"
     is_plain = True

@@ -1,4 +1,4 @@
-"""Nodes where members of the groups stand that a template wants to be near: what talks much has a short way."""
+"""Score: nodes close to members of the groups that the template names in near rules rank first."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class NearScore:
-    """How many of the near rules hold on a node."""
+    """Ranks nodes by the number of near rules that hold there."""
 
     name, version = "near", "1"
     is_plain = True
 
     def score(self, window: NodeWindow) -> Numbers | None:
-        """An equal part of `BEST` for each rule in whose domain there is a member."""
+        """An equal part of `BEST` per rule whose domain has a member."""
         domains, template = window.domains, window.ask.template
         if domains is None or not template.near:
             return None
@@ -30,5 +30,5 @@ class NearScore:
 
 
 def part_of(template: Template) -> int:
-    """What one near rule of a template counts."""
+    """The score of one near rule of a template."""
     return BEST // len(template.near)

@@ -1,4 +1,4 @@
-"""Fuller nodes first: what is left in one piece stays in one piece."""
+"""Score: fuller nodes rank first, so that large free pieces stay whole."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class PackingScore:
-    """How full a node would be, over the resources that are needed."""
+    """Ranks nodes by how full they would be, over the required resources."""
 
     name, version = "packing", "1"
     is_plain = True
 
     def score(self, window: NodeWindow) -> Numbers:
-        """The mean over the needed resources of what would be taken."""
+        """Mean of the used parts of the required resources."""
         amounts = window.table.amounts(window.ask.template.need)
         total: Numbers = np.zeros(len(window), np.int64)
         for name, amount in amounts:

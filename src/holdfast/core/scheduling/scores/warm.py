@@ -1,4 +1,4 @@
-"""Nodes where what a template uses lies ready first: what need not be fetched starts sooner."""
+"""Score: nodes that have artifacts of the template cached rank first, since starts there are faster."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
 class WarmScore:
-    """How much of what the template uses lies ready on a node."""
+    """Ranks nodes by how many of the template's artifacts are cached there."""
 
     name, version = "warm", "1"
     is_plain = True
 
     def score(self, window: NodeWindow) -> Numbers | None:
-        """An equal part of `BEST` for each thing that is there."""
+        """An equal part of `BEST` per cached artifact."""
         uses = window.ask.template.uses
         if not uses:
             return None

@@ -1,4 +1,4 @@
-"""What a region's stream has not sent yet: changes in log order, and full lists, cut to the size of a step."""
+"""Changes that a region's stream has not sent yet, in log order, and full lists, cut to the size of a step."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class _Touching(Struct, frozen=True):
 
 
 class StepCut(Struct, frozen=True):
-    """Objects that changed in the first events, up to a revision, which is of this term."""
+    """Objects that changed in the first events, up to a revision, with the term of that revision."""
 
     names: tuple[Name, ...]
     to: Revision
     term: int
     events: int
-    #: Whether nothing else was gathered.
+    #: Whether the buffer contains no further events.
     is_all: bool
 
 
 class ChangeBuffer:
-    """For one region. Whoever has told something drops it."""
+    """Changes for one region. The caller drops the ones it has sent."""
 
     def __init__(self, region: str) -> None:
         self._region = region
@@ -41,11 +41,11 @@ class ChangeBuffer:
         self._names: dict[Name, None] = {}
 
     def __len__(self) -> int:
-        """How many objects are to be told of."""
+        """Return the number of objects to send."""
         return len(self._names)
 
     def on_change(self, changes: ChangeBatch, after: Revision) -> None:
-        """Take what a batch holds for the region, except up to `after`, which it has been told."""
+        """Add a batch's changes for the region, except those up to `after`, which were sent before."""
         for change in changes.changes:
             names = tuple(touched_by(change.event, change.revision, self._region))
             if names and change.revision > after:
@@ -53,7 +53,7 @@ class ChangeBuffer:
                 self._names.update(dict.fromkeys(names))
 
     def first(self, objects: int) -> StepCut:
-        """The events that came first, up to so many objects or the next one that touches more; at least one event."""
+        """Return the first events with at most `objects` objects together; at least one event."""
         names: dict[Name, None] = {}
         count, last = 0, self._events[0]
         for event in self._events:
@@ -64,18 +64,17 @@ class ChangeBuffer:
         return StepCut(tuple(names), last.revision, last.term, count, count == len(self._events))
 
     def drop(self, cut: StepCut) -> None:
-        """These are told."""
+        """Drop the events of a cut that is sent."""
         for _ in range(cut.events):
             self._events.popleft()
         self._names = {name: None for event in self._events for name in event.names}
 
 
 def list_parts(whole: Ship, puts: Iterable[ShippedItem | None], objects: int, size_bytes: int) -> Iterator[Ship | None]:
-    """The list of these as shipments of at most so many objects and bytes each, at least one object; the last one says
-    so.
+    """Yield the list in shipments within both limits, each with at least one object; the last one is marked.
 
-    Each is cut when it is asked for: nobody waits until all of a large list is looked through. A None is handed on:
-    others may have their turn.
+    Each part is cut when it is requested, so sending starts before all of a large list is read. A None is passed on:
+    other tasks may run then.
     """
     part: list[ShippedItem] = []
     number, size = 0, 0

@@ -1,12 +1,12 @@
-"""Which objects of the platform a region has a copy of, and what the platform's events mean for that copy.
+"""The platform's objects that a region has copies of, and the effect of events on these copies.
 
-Of everybody's: priority classes, principals, tokens, the platform's servers, policies, and overrides of this region or
-of all. Of its own: where it lies, what its node pools cost, assignments, grants, policy validities. A template comes
-with the assignments that name it and is gone when the platform forgets it: a region has no use for others, and one that
-it no longer needs does no harm, since a template is what its digest says for ever.
+Every region has priority classes, principals, tokens, the platform's servers, policies, and overrides for it or for all
+regions. It also has its own jurisdiction, node pool costs, assignments, grants and policy validities. A template is
+shipped with the assignments that name it, and removed when the platform forgets it. One that is no longer needed does
+no harm: a digest always names the same content.
 
-The one idea: an event says which objects it touches, the state says what they are. So a step holds each object once,
-as it is, however often it changed.
+An event names the objects that it touches; the state contains them. So a step has each object once, in its present
+form, however often it changed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.state.shipped_objects import shipped_name
 from holdfast.host.watch.changes import WatchFilter
 
-#: What an object is told apart by: its kind, and its key as text, as `shipping.name_of` gives them.
+#: Identity of an object: its kind, and its key as text, as from `shipped_name`.
 Name = tuple[str, str]
-#: So many objects of a full list are looked at before others have their turn.
+#: Objects of a full list that are examined before other tasks run.
 AT_ONCE = 1_000
 
-#: The platform's numbers: a region is told its grace.
+#: The platform's settings: a region receives the grace.
 SETTINGS = (LOG, "settings")
-#: Kinds whose objects are named by one key, as it is in the platform's events.
+#: Kinds whose objects have one key, as in the platform's events.
 _NAMED = (k.PRIORITY_CLASS, PRINCIPAL, k.TOKEN, k.NODE_POOL, k.POLICY, OVERRIDE, SERVER, k.TEMPLATE, k.ASSIGNMENT)
-#: Events that change what is copied. Others touch the same keys: sessions of a principal, what a region itself says.
+#: Events that change copied objects. Others touch the same keys: sessions of a principal, a region's own reports.
 _TELLING = (
     e.ObjectStored, e.ObjectRemoved, e.TemplatesForgotten, e.AssignmentStored, e.GrantStored, e.GrantsRemoved,
     e.GrantsForgotten, e.PolicyPublished, e.PoliciesDropped, e.PolicyStaged, e.ValidityStored, e.ValiditiesDropped,
@@ -47,12 +47,12 @@ _TELLING = (
 
 
 def region_filter(region: str) -> WatchFilter:
-    """What the platform's log holds for a region."""
+    """Return the filter for a region's part of the platform's log."""
     return WatchFilter(frozenset({(k.REGION, region), SETTINGS}), frozenset(k.SHIPPED_TO_ALL))
 
 
 def touched_by(event: Any, revision: Revision, region: str) -> Iterator[Name]:
-    """Which of a region's objects an event may have changed, told from the event alone."""
+    """Yield the region's objects that an event may have changed, computed from the event alone."""
     if isinstance(event, Configured):
         yield k.REGION, region
     elif isinstance(event, e.AssignmentsEnded | e.AssignmentsRemoved):
@@ -68,17 +68,18 @@ def touched_by(event: Any, revision: Revision, region: str) -> Iterator[Name]:
 
 
 def _is_known(event: Any, region: str) -> bool:
-    """Whether the region need not be told: an override of another one, or a grant's version that it has acknowledged,
-    which it did from its own log."""
+    """Return whether the region needs no copy: an override for another region, or a grant version from its own
+    acknowledgement.
+    """
     if isinstance(event, OverrideOpened):
         return event.override.region not in ("", region)
     return isinstance(event, e.GrantStored) and event.grant.acknowledged == event.grant.version
 
 
 def everything(state: PlatformState, region: str) -> Iterator[c.ShippedItem | None]:
-    """All that a region has a copy of, as it is: each object once, templates first.
+    """Yield all objects that a region has copies of, each once, templates first.
 
-    Now and then None: there may be very many, and whoever goes through them lets others have their turn then.
+    It yields None at intervals: there may be very many objects, and the caller then lets other tasks run.
     """
     mine: list[Revision] = []
     digests: dict[str, None] = {}
@@ -101,7 +102,7 @@ def everything(state: PlatformState, region: str) -> Iterator[c.ShippedItem | No
 
 
 def _names(state: PlatformState, region: str, assignments: list[Revision]) -> list[Name]:
-    """What a region has a copy of, but for templates: each comes after what it needs to be understood."""
+    """Return the names of a region's copies, without templates: each after the objects that it depends on."""
     names: list[Name] = [(k.REGION, region)]
     names += [(k.PRIORITY_CLASS, name) for name, _ in state.priority_classes.items()]
     names += [(PRINCIPAL, name) for name, _ in state.principals.items()]
@@ -118,11 +119,10 @@ def _names(state: PlatformState, region: str, assignments: list[Revision]) -> li
 def changed(
     state: PlatformState, region: str, names: Iterable[Name]
 ) -> tuple[tuple[c.ShippedItem, ...], tuple[c.RemovedObject, ...]]:
-    """What these objects are, with what they need to be understood, and which of them are no more.
+    """Return the present form of these objects, with their dependencies, and those that are deleted.
 
-    Each is as it is in `state`, which may be ahead of the event that named it. That is safe: whatever it refers to that
-    the region may not have heard of yet comes with it; and its last change names it again, so that the region ends
-    with the last of everything.
+    An object is as in `state`, which may be ahead of the event that named it. This is safe: new dependencies are
+    shipped with it, and its last change names it again. So the region ends with the last form of every object.
     """
     puts: dict[Name, c.ShippedItem] = {}
     gone: list[c.RemovedObject] = []
@@ -137,7 +137,7 @@ def changed(
 
 
 def _needs(state: PlatformState, put: c.ShippedItem) -> list[c.ShippedItem]:
-    """What the region must have to understand this object."""
+    """Return the objects on which a shipped object depends."""
     match put:
         case c.ShippedAssignment(assignment):
             digests = sorted({share.template for share in assignment.shares})
@@ -152,8 +152,9 @@ def _needs(state: PlatformState, put: c.ShippedItem) -> list[c.ShippedItem]:
 
 
 def _stays(state: PlatformState, name: Name) -> bool:
-    """Whether an object that is not shipped is there all the same: a template comes with who names it, and the
-    operator that every log begins with is its own ledger's."""
+    """Return whether an object that is not shipped still exists: a template is shipped with its assignments, and the
+    first operator of a log is not shipped.
+    """
     kind, key = name
     if kind == k.TEMPLATE:
         return key in state.templates
@@ -161,7 +162,7 @@ def _stays(state: PlatformState, name: Name) -> bool:
 
 
 def _copy(state: PlatformState, region: str, name: Name) -> c.ShippedItem | None:
-    """The object as this region gets it; None: it is no more, or not for this region."""
+    """Return the object in the form for this region; None: it is deleted, or not for this region."""
     kind, key = name
     if kind in (k.REGION, k.NODE_POOL, k.VALIDITY, k.GRANT, k.ASSIGNMENT):
         return _copy_of_its_own(state, region, name)

@@ -1,9 +1,9 @@
-"""Evidence of places in the platform's log: who ships up to one signs it, the region keeps the newest (ADR 0028).
+"""Proofs of positions in the platform's log: the shipping server signs one, the region keeps the newest (ADR 0028).
 
-    leader ──signs (log, term, place)──▶ region logs it with its cursor ──shows it when it asks──▶ any later leader
+    leader ──signs (log, term, position)──▶ region logs it with its cursor ──presents it──▶ any later leader
 
-A region's token proves who asks, not what is asked for. That this log once was where a region says is proven by a
-server of this very ledger, or not at all; only what is proven says anything about this server's own store (RULES 9).
+A region's token proves the sender, not the claimed position. Only a server of this ledger can prove that the log once
+had that position. Only a proven position is evidence about this server's own store (RULES 9).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from holdfast.core.model.records.servers import ledger_of
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.protocol.request_signatures import SigningToken, is_signed_by, sign
 
-#: Characters of a proof, at most.
+#: Largest length of a proof, in characters.
 PROOF_MAX = 256
-#: What is signed begins with this: no signature of ours means anything else.
+#: Prefix of the signed text: no other Holdfast signature starts with it.
 _WHAT = "holdfast shipped 1"
 
 
 class LogPosition(Struct, frozen=True):
-    """A place in a log, as a cursor names it."""
+    """A position in a log, as in a cursor."""
 
     log_id: str
     term: int
@@ -36,15 +36,15 @@ class LogPosition(Struct, frozen=True):
 
 
 class PositionProofs:
-    """What one server signs, and which regions it does not believe."""
+    """Signs positions for one server, and lists the regions with unproven positions."""
 
     def __init__(self, own: Callable[[], SigningToken | None] = lambda: None) -> None:
         self._own = own
-        #: By region: where it claims to have come to, which nobody has proven, since it was last shipped anything.
+        #: By region: the warning about its unproven position, since it was last shipped anything.
         self.doubted: dict[str, str] = {}
 
     def sign(self, state: LedgerState, position: LogPosition) -> str:
-        """The proof that this log is there; empty while the log does not know this server's key."""
+        """Return the proof that this log has the position; empty while the log does not contain this server's key."""
         own = self._own()
         if own is None or own.name not in state.servers:
             return ""
@@ -52,15 +52,15 @@ class PositionProofs:
         return f"{position.term} {format_revision(position.cursor)} {own.name} {signature}"
 
     def warnings(self, state: LedgerState) -> list[str]:
-        """What operators should look at, region by region."""
+        """Return the warnings for operators, region by region."""
         known = getattr(state, "regions", {})
         return [self.doubted[region] for region in sorted(self.doubted) if region in known]
 
 
 def read_position_proof(state: LedgerState, log_id: str, proof: str) -> LogPosition | None:
-    """The place that a server of this log has signed; None: that is no proof.
+    """Return the position that a server of this log has signed; None: the proof is not valid.
 
-    A key counts for as long as the log remembers it: when it was signed with, it was good.
+    A key counts for as long as the log has it: it was valid at the time of the signature.
     """
     term, cursor, name, signature = [*proof.split(" "), "", "", ""][:4] if len(proof) <= PROOF_MAX else [""] * 4
     token, at = state.servers.get(name), parse_revision(cursor)

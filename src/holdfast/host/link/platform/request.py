@@ -1,12 +1,12 @@
-"""Who asks for a stream of shipments, from where it goes on, and what that tells of this server's own store.
+"""Requests for a stream of shipments: where it resumes, and evidence about this server's store.
 
-    cursor in this log ──▶ from there        trimmed, another log, or a list is wanted ──▶ from a full list
-    beyond or beside   ──▶ a server of this log has signed such a place: this store went backwards, the server stops
-                       ──▶ nobody has: this region is shipped nothing, and everybody else all the same
+    cursor in this log ──▶ from there    trimmed, another log, or a list requested ──▶ from a full list
+    not in this log    ──▶ a server of this log has signed it: this store went backwards, the server stops
+                       ──▶ no server has: this region is shipped nothing, other regions are not affected
 
-A signed place is evidence: a leader of this log has shipped it (RULES 9). Where this log does not have that batch, its
-store lost its end, and what it gives out from now on, uids for one, was given out before. A cursor alone is the word of
-whoever has the region's token, and stops nobody.
+A signed position was shipped by a leader of this log (RULES 9). If the log lacks that batch, its store lost the end of
+the log, and would issue uids that are in use. A cursor alone is a claim of any holder of the region's token, and stops
+no server.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from holdfast.host.streams.resume import proven_leader, resume_point
 
 
 class ShipmentRequest(Struct, frozen=True):
-    """How far a region is, in which session, and whether it wants a full list all the same."""
+    """A region's cursor and session, and whether it requests a full list."""
 
     region: str
     log_id: str
@@ -45,23 +45,23 @@ class ShipmentRequest(Struct, frozen=True):
 
 
 def read_shipment_request(request: Request, region: str) -> ShipmentRequest | Reply:
-    """What the region that the sender has proven to be asks for, or what is wrong with it."""
+    """Return the request of the authenticated region, or a problem reply."""
     query = request.query
     cursor, session = (parse_revision(first_value(query, name, "0.0")) for name in ("cursor", "session"))
     term = first_value(query, "term", "0")
     if cursor is None or session is None or not (term.isascii() and term.isdecimal() and len(term) < DIGITS_MAX):
         return problem_reply(400, Code.MALFORMED, "cursor and session are revisions (`41.3`), term is a number")
     if first_value(query, "region", region) != region:
-        return problem_reply(403, Code.WRONG_SCOPE, f"this is region {region}: no other region's shipments are for it")
+        return problem_reply(403, Code.WRONG_SCOPE, f"this is region {region}: it gets no other region's shipments")
     wants_list, proof = first_value(query, "list") == "yes", first_value(query, "proof")
     return ShipmentRequest(region, first_value(query, "log"), int(term), cursor, session, wants_list, proof)
 
 
 def session_problem(ledger: Ledger[PlatformState], region: str, session: Revision) -> Reply | None:
-    """Only the session in which the region has joined with its log is told anything (ADR 0010).
+    """Refuse any session but the one in which the region has joined with its log (ADR 0010).
 
-    A region that was lost since it was last heard has to join once more: it is back only by a sign of life (RULES 8),
-    and one whose log stands still has nothing else to say.
+    A region that was lost must join again if it has reported nothing since. It returns only by a sign of life (RULES
+    8), and a region whose log does not grow has no other.
     """
     proven_leader(ledger)
     state = ledger.durable.state
@@ -73,14 +73,16 @@ def session_problem(ledger: Ledger[PlatformState], region: str, session: Revisio
     if known.status.session != session or session not in state.sessions:
         return problem_reply(409, Code.NO_SESSION, f"this session has not joined with the log of region {region}")
     if known.status.health is RegionHealth.LOST and known.status.heard_at <= known.status.since:
-        return problem_reply(409, Code.NO_SESSION, f"region {region} was not heard since it was lost: join again")
+        return problem_reply(409, Code.NO_SESSION, f"region {region} was silent since it was lost: join again")
     return None
 
 
 async def resume_after(
     ledger: Ledger[PlatformState], asked: ShipmentRequest, evidence: PositionProofs
 ) -> RevisionToken | Reply | None:
-    """The batch after which the region has not heard everything; None: it needs a full list. Or why it gets nothing."""
+    """Return the batch after which the region lacks changes; None: it needs a full list. A reply: the request is
+    refused.
+    """
     facts, leader = ledger.durable.state.info, proven_leader(ledger)
     seq = seq_of(asked.cursor)
     if asked.log_id != facts.log_id or seq == 0:
@@ -98,7 +100,7 @@ async def resume_after(
 
 
 async def _place_of(ledger: Ledger[PlatformState], log_id: str, term: int, seq: int) -> RevisionToken | None:
-    """Where this log has that batch; None: it lies beyond its end. A cursor names no digest."""
+    """Return the log's token of that batch; None: it is beyond the end of the log. A cursor contains no digest."""
     try:
         return await resume_point(ledger, RevisionToken(log_id, term, seq, b""))
     except Diverged:
@@ -108,27 +110,25 @@ async def _place_of(ledger: Ledger[PlatformState], log_id: str, term: int, seq: 
 async def _not_here(
     ledger: Ledger[PlatformState], leader: Leader[PlatformState], asked: ShipmentRequest, evidence: PositionProofs
 ) -> Reply:
-    """This log lacks what the region says to have been shipped from it: stop, if a server of it has signed that.
+    """Handle a position that this log lacks: stop if a server of this log has signed it, otherwise refuse.
 
-    Only if it still leads, by a proof that begins now: a deposed leader only lacks what its successor has shipped.
+    Stop only after a new proof that this server leads: a deposed leader merely lacks what its successor shipped.
     """
     await ledger.read(ReadLevel.LINEAR)
     if ledger.leader is not leader:
-        raise NotLeading(f"{ledger.identity.server} leads no more, or in another term")
+        raise NotLeading(f"{ledger.identity.server} no longer leads, or leads in another term")
     signed = proven_place(ledger.durable.state, asked.log_id, asked.proof)
     if signed is not None and not await _has(ledger, signed):
         _stop(ledger, leader, asked.region, signed)
     claimed, here = f"{asked.log_id}:{asked.term}:{seq_of(asked.cursor)}", show_token(ledger.durable.token())
     evidence.doubted[asked.region] = (
-        f"region {asked.region} asks for what follows {claimed}, which this log, at {here}, does not have and no "
-        "server of it has signed: it is shipped nothing; revoke its token unless this store was restored"
+        f"region {asked.region} requests what follows {claimed}, which this log, at {here}, lacks and no "
+        "server of it has signed. It is shipped nothing: revoke its token, unless this store was restored"
     )
     ledger.metrics.count("shipping_unproven")
     logger = Logger("shipping", server=ledger.identity.server, region=asked.region)
     logger.warning("unproven-place", claimed=claimed, here=here)
-    return problem_reply(
-        409, Code.DIVERGED, f"{claimed} is not in this log, and no server of it has signed that it was"
-    )
+    return problem_reply(409, Code.DIVERGED, f"{claimed} is not in this log, and no server of it has signed it")
 
 
 async def _has(ledger: Ledger[PlatformState], signed: LogPosition) -> bool:
@@ -140,7 +140,7 @@ async def _has(ledger: Ledger[PlatformState], signed: LogPosition) -> bool:
 
 
 def _stop(ledger: Ledger[PlatformState], leader: Leader[PlatformState], region: str, signed: LogPosition) -> Never:
-    """This log does not have what was shipped from it: stop this server (RULES 9)."""
+    """Stop this server: its log lacks a batch that was shipped from it (RULES 9)."""
     error = StoreWentBackwards(
         f"{ledger.store.name} was at {signed.log_id}:{signed.term}:{seq_of(signed.cursor)} when it shipped that to "
         f"region {region}, and is at {show_token(ledger.durable.token())} now, without it; this server stops. "

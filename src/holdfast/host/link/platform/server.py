@@ -1,16 +1,16 @@
-"""The platform's side of the link: one stream for each region, from the cursor that the region has logged.
+"""The platform's side of the link: one stream per region, from the cursor that the region has logged.
 
-    cursor in this log ──▶ watch from there ──▶ steps ──▶ ...        nothing for a second ──▶ a beat
-    any other place    ──▶ a full list, then watch from its token    trimmed past it ──▶ a full list again
+    cursor in this log ──▶ watch from there ──▶ steps ──▶ ...    nothing for a second ──▶ a heartbeat
+    any other position ──▶ a full list, then watch from its token     trimmed past it ──▶ a full list again
                            (in parts, all of one moment)
 
-A step goes from one cursor to the next and holds the objects that changed between them. A stream that keeps up, or
-that has caught up, makes each step when it has heard of everything there is: then the state is exactly that of the
-step's end. One that is far behind cuts its steps at an event, and sends what the objects are by now (see `content`).
+A step leads from one cursor to the next and contains the objects changed between them. A stream that keeps up makes a
+step after it has received every change: the state is then exactly that of the step's end. A stream far behind ends its
+steps at an event, and sends the present form of the objects (see `content`).
 
-Only a leader that can show that it leads ships: a region takes what it hears for the platform's present word. A stream
-begins with what is known here of the region's own log, which the region compares before it takes anything. It signs
-each place that it brings a region to: what it could not show later would be nothing but the region's word.
+Only a leader with a fresh proof ships: a region takes shipments as the platform's present state. A stream begins with
+the platform's position of the region's log, which the region compares before it applies anything. The server signs each
+position that it ships: without a signature, a later claim of it proves nothing.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.streams.resume import proven_leader
 from holdfast.host.watch.subscription import Subscription
 
-#: A region hears at least this often that nothing has changed.
+#: Largest time between two messages of a stream: a heartbeat reports that nothing has changed.
 HEARTBEAT_MS = 1_000
-#: A step, or a part of a list, names at most so many objects, and has so many bytes: the record that it becomes has a
-#: most of 1 MiB, and the region does nothing else while it judges it. Only one event's objects are never parted.
+#: Largest number of objects and size of a step or a part of a list. Its record has a limit of 1 MiB, and the region
+#: does nothing else while it decides the record. Only the objects of one event are never divided.
 STEP_OBJECTS = PART_OBJECTS = 500
 STEP_BYTES = PART_BYTES = 256 << 10
-#: After so many batches without anything for it a region's cursor is moved on all the same, so that it does not fall
-#: behind the trimmed log. Each such step costs a batch here, too, by its acknowledgement: far more than there are
-#: regions, or they would keep one another going.
+#: Batches without anything for a region after which its cursor moves anyway, so that it stays within the retained log.
+#: Each such step costs a batch here for its acknowledgement. So the number is far larger than the number of regions:
+#: otherwise acknowledgements would cause further steps.
 MARK_BATCHES = 1_024
 
 
 async def serve_shipments(
     ledger: Ledger[PlatformState], request: Request, region: str, evidence: PositionProofs, part_objects: int = 0
 ) -> Reply | StreamReply:
-    """Answer `GET /v1/shipments` for the region that the sender has proven to be, with lists in parts of this size."""
+    """Answer `GET /v1/shipments` for the authenticated region, with lists in parts of this size."""
     asked = read_shipment_request(request, region)
     if isinstance(asked, Reply):
         return asked
@@ -72,7 +72,7 @@ async def serve_shipments(
 
 
 class _Stream:
-    """One region's stream: how far it has told, and what it has heard since."""
+    """One region's stream: its cursor, and the changes received since."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class _Stream:
         self._logger = Logger("shipping", server=ledger.identity.server, region=asked.region)
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Every message, encoded, until this server leads no more or the region's session is over."""
+        """Yield every message, encoded, until this server no longer leads or the region's session has ended."""
         self._count_streams(1)
         try:
             async with aclosing(self._messages()) as messages:
@@ -137,7 +137,7 @@ class _Stream:
             yield LinkHeartbeat(facts.at, self._ledger.durable.token(), complete=False, leads=False)
 
     async def _next(self, subscription: Subscription) -> list[Message]:
-        """What the region is told next. Nothing, while more is read that belongs to the same step."""
+        """Return the next messages: none while more changes of the same step are being read."""
         try:
             left_ms = self._told_at + HEARTBEAT_MS - self._ledger.clock.boot()
             changes = await within(self._ledger.clock, left_ms, subscription.__anext__())
@@ -146,7 +146,7 @@ class _Stream:
             pass
         except StopAsyncIteration:
             raise NotLeading("this server's watches have ended") from None
-        # No turn of the loop passes from here on: what was told of and the state are of one moment.
+        # From here on the loop does not yield: the received changes and the state are of one moment.
         leader, head = proven_leader(self._ledger), self._ledger.durable.token()
         steps = self._steps(head, has_heard_all=subscription.has_told_all)
         if not steps and self._ledger.clock.boot() >= self._told_at + HEARTBEAT_MS:
@@ -162,7 +162,7 @@ class _Stream:
         return steps
 
     def _step(self, head: RevisionToken, *, has_heard_all: bool) -> Shipment:
-        """The next step: to the head if that is not too much at once, otherwise as far as it goes."""
+        """Return the next step: to the head if that fits, otherwise as far as it fits."""
         objects = STEP_OBJECTS
         while True:
             cut = self._gathered.first(objects)
@@ -176,7 +176,7 @@ class _Stream:
             objects = len(cut.names) // 2
 
     async def _full_list(self) -> AsyncGenerator[Shipment, None]:
-        """Everything, in parts, from a fork of this moment: what changes meanwhile is heard of after it."""
+        """Yield everything, in parts, from a fork of this moment; later changes follow in steps."""
         fork, head, clock = self._ledger.durable.state.fork(), self._ledger.durable.token(), self._ledger.clock
         self._gathered, self._since = ChangeBuffer(self._region), head
         self._ledger.metrics.count("shipping_lists")

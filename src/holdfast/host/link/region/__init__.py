@@ -1,12 +1,12 @@
 """The region's side of the link: applies shipments and reports. It must not import `host.link.platform`.
 
-- `link`           session after session, for as long as this server leads the region
+- `link`           session after session, while this server leads the region
 - `session`        `RegionSession`: opens a session and joins with the region's log
-- `follower`       each shipment into the region's own log, with its cursor
-- `dirty_set`      which objects may differ from what was last reported
-- `reports`        what the region reports, compared with what it reported before
-- `flap_damper`    crash loops do not fill the platform's log
+- `follower`       commits shipments to the region's own log
+- `dirty_set`      objects that may differ from what was last reported
+- `reports`        the region's reports, compared with earlier ones
+- `flap_damper`    limits reports about crash loops
 - `reporter`       when reports are computed and sent
 - `report_sender`  sends reports, and records the outcome
-- `stand_down`     what a retired region does before it stops
+- `stand_down`     the end of a retired region
 """

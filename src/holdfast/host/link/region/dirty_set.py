@@ -1,9 +1,9 @@
-"""What of a region may be other than the platform was told, and since when: noticed from the region's own changes.
+"""Objects of a region that may differ from what was reported, and since when: noticed from the region's own changes.
 
-    a change is heard of ──▶ noticed ──▶ looked at
-    the resync: everything ──▶ looked at; news of what nobody had noticed ──▶ heard of within a second? if not: caught
+    a change is received ──▶ noticed ──▶ examined
+    the resync: everything ──▶ examined; news without a notice ──▶ a change within a second? if not: a resync hit
 
-The state may be newer than what was heard of it, so what is heard a little later was not missed.
+The state may be ahead of the received changes, so a change that arrives a little later was not missed.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.region.watch import ASSIGNMENT, CURSOR, GRANT, WORKLOAD
 
-#: What is no progress is told so long after it was first noticed: mostly something else follows from it.
+#: A change without progress is reported this long after it was first noticed: mostly another change follows.
 CALM_MS = 100
-#: Within so long what is in the state was heard of.
+#: Within this time the change of everything in the state is received.
 CHANGES_MS = 1_000
-#: The summary among what is looked at: its kind and key.
+#: Kind and key of the summary among the examined objects.
 SUMMARY = ("summary", "")
 
 
 class DirtyObjects:
-    """Workloads, accounts, and whether the summary is old. Times are of the even clock."""
+    """Workloads and accounts to examine, and whether the summary is outdated. Times are of the boot clock."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, None] = {}
         self.is_summary_old = True
-        #: Workloads to look at, and those that were looked at and wait for what follows; since when.
+        #: Workloads to examine, and examined ones that wait for further changes; since when.
         self._fresh: OrderedDict[Revision, int] = OrderedDict()
         self._calm: dict[Revision, int] = {}
-        #: Workloads that are looked at again, whatever happens; when.
+        #: Workloads to examine again in any case; when.
         self._due: dict[Revision, int] = {}
-        #: What is looked at for the resync alone, by kind and key; and what of it was news, since when.
+        #: Objects examined for the resync alone, by kind and key; and those of them with news, since when.
         self._unprompted: dict[WatchKey, None] = {}
         self._suspects: dict[WatchKey, int] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is something to look at now."""
+        """Return whether there is something to examine now."""
         return bool(self._fresh or self.accounts)
 
     def on_change(self, state: RegionState, keys: Iterable[WatchKey], now: int) -> None:
-        """Note what a batch touched."""
+        """Note the objects that a batch touched."""
         for kind, key in keys:
             if kind == WORKLOAD:
                 self._note(key, now)  # type: ignore[arg-type]
@@ -67,8 +67,9 @@ class DirtyObjects:
         self._suspects.pop((kind, key), None)
 
     def resync(self, state: RegionState, above: Container[str]) -> None:
-        """Look at everything, and keep of what nobody had noticed that it may be other than it was told. Accounts that
-        are charged above their target are looked at whatever changes."""
+        """Examine everything, and remember the objects that were not noticed. Accounts charged above their target are
+        examined in any case.
+        """
         workloads = {*self._fresh, *self._calm, *self._due}
         accounts = [one for one, _ in state.accepted_grants.items() if one not in self.accounts and one not in above]
         unprompted: dict[WatchKey, None] = dict.fromkeys((GRANT, account) for account in accounts)
@@ -79,21 +80,21 @@ class DirtyObjects:
         self._unprompted = unprompted
 
     def looked_at(self, kind: str, key: Revision | str, now: int, *, is_news: bool) -> None:
-        """Something was looked at, and was other than it was told, or not."""
+        """Record that an object was examined, and whether it differed from what was reported."""
         if (kind, key) in self._unprompted:
             del self._unprompted[kind, key]
             if is_news:
                 self._suspects[kind, key] = now
 
     def take_caught(self, now: int) -> int:
-        """Of how much that was news nobody has told all the while."""
+        """Return the number of resync hits: news without a change in all that time."""
         caught = [key for key, since in self._suspects.items() if since + CHANGES_MS <= now]
         for key in caught:
             del self._suspects[key]
         return len(caught)
 
     def everything(self, state: RegionState) -> None:
-        """Anything may be other than it was told."""
+        """Mark everything as possibly different."""
         self._unprompted = {}
         self._fresh = OrderedDict.fromkeys(state.assignments_of.keys(), 0)
         self._calm = {}
@@ -101,11 +102,11 @@ class DirtyObjects:
         self.is_summary_old = True
 
     def rested_at(self) -> int | None:
-        """When the first of those that wait has waited long enough; None: none waits."""
+        """Return when the first waiting workload is due; None: none waits."""
         return min([*(since + CALM_MS for since in self._calm.values()), *self._due.values()], default=None)
 
     def wake(self, now: int) -> None:
-        """Those that have waited long enough are looked at again."""
+        """Move the waiting workloads that are due back to those to examine."""
         rested = [workload for workload, since in self._calm.items() if since + CALM_MS <= now]
         for workload in reversed(rested):
             self._fresh[workload] = self._calm.pop(workload)
@@ -114,7 +115,7 @@ class DirtyObjects:
             self._fresh.setdefault(workload, self._due.pop(workload))
 
     def take(self, most: int) -> list[tuple[Revision, int]]:
-        """Workloads to look at, at most so many, and since when: they are noticed no more."""
+        """Return the next workloads to examine, up to a limit, and since when; they are no longer noticed."""
         found = list(islice(self._fresh.items(), most))
         for workload, _ in found:
             del self._fresh[workload]
@@ -122,9 +123,9 @@ class DirtyObjects:
         return found
 
     def let_rest(self, workload: Revision, since: int) -> None:
-        """Look at it once more when it has waited long enough."""
+        """Examine the workload once more after its wait."""
         self._calm.setdefault(workload, since)
 
     def look_again(self, workload: Revision, at: int) -> None:
-        """Look at it then, whatever happens, or before."""
+        """Examine the workload then in any case, or before."""
         self._due[workload] = min(at, self._due.get(workload, at))

@@ -1,10 +1,10 @@
-"""What was told of workloads some of whose replicas fail, so that the same is not told again and again.
+"""Recent reports about workloads with failing replicas, so that equal ones are not repeated.
 
-    up, crashed, up, crashed ...   ──▶   told once: some fail, by exit; and again after a while, if it is otherwise
+    up, crashed, up, crashed ...      ──▶      one report: some fail, by exit; another one later, if it differs
 
-One that is started again and again has another phase every few seconds, and each would be a record of the platform's
-log. So what is told of such a workload has a shape: its generation, its templates, what fails and what waits, without
-numbers. News of a shape that was told lately waits, unless a number is higher or lower than any that was told with it.
+A replica that restarts repeatedly changes phase every few seconds, and each change would be a record of the platform's
+log. So a report about such a workload has a shape: generation, templates, failures and pending reasons, without
+numbers. A report with a recent shape waits, unless a number is outside the range reported with it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import NamedTuple
 from holdfast.core.model.records.region_reports import WorkloadReport
 from holdfast.core.model.values.structs import Revision
 
-#: What was told lately of a shape is told anew after so long.
+#: After this time a shape is reported again.
 REPEAT_MS = 30_000
 
 Shape = tuple[object, ...]
-#: How many are given to agents, are ready, serve, and fail.
+#: Numbers of replicas that are bound, ready, serving, and failing.
 Sums = tuple[int, ...]
 
 
 class _Reported(NamedTuple):
-    """When something of a shape was told, and the least and most of each number since then."""
+    """When a shape was first reported, and the range of each number since then."""
 
     since: int
     least: Sums
@@ -31,13 +31,13 @@ class _Reported(NamedTuple):
 
 
 class FlapDamper:
-    """By workload what was told lately. Times are of the even clock."""
+    """Recent reports by workload. Times are of the boot clock."""
 
     def __init__(self) -> None:
         self._told: dict[Revision, dict[Shape, _Reported]] = {}
 
     def waits_until(self, seen: WorkloadReport, known: WorkloadReport | None, now: int) -> int:
-        """When it is to be told; 0: now. `known` is what was told last, None: nothing."""
+        """Return when to send the report; 0: now. `known` is the last report sent; None: none."""
         if known is None or not (seen.failing or known.failing):
             return 0
         reported = self._told.get(seen.workload, {}).get(_shape(seen))
@@ -47,7 +47,7 @@ class FlapDamper:
         return reported.since + REPEAT_MS if all(least <= one <= most for least, one, most in sums) else 0
 
     def report(self, seen: WorkloadReport, now: int) -> None:
-        """This is told."""
+        """Record a report that is sent."""
         reported = {
             shape: one for shape, one in self._told.pop(seen.workload, {}).items() if now < one.since + REPEAT_MS
         }
@@ -61,7 +61,7 @@ class FlapDamper:
         self._told[seen.workload] = reported
 
     def forget(self, now: int) -> None:
-        """Drop what was told long ago."""
+        """Drop reports that are no longer recent."""
         for workload, reported in list(self._told.items()):
             if all(now >= one.since + REPEAT_MS for one in reported.values()):
                 del self._told[workload]

@@ -1,12 +1,12 @@
-"""The region's end of the stream: each step becomes part of the region's own log, with its cursor, in one commit.
+"""The region's end of the stream: each step is committed to the region's own log, with its cursor.
 
-Nothing here has to be remembered: where to go on from is in the region's state, moved by the commit that applies a
-step (RULES 14). Whatever breaks, the next stream begins there; a step that comes twice is dropped by the ledger. So is
-how far a full list has come: one that was begun and did not end is asked for again. So is one where a lease was told
-in an earlier term: it holds only in the term in which it is told.
+The follower stores nothing itself. The commit that applies a step moves the cursor in the region's state (RULES 14).
+After any failure the next stream resumes there, and the ledger drops a repeated step. An unfinished full list, also in
+the state, is requested again. A list is also requested if a lease was received in an earlier term: it is valid only in
+the term in which it is received.
 
-A stream begins with what the platform knows of this region's log. Nothing of it is taken before that was compared: a
-store that lost its end, or was written to anew, must not be taken for what was acknowledged (RULES 9).
+A stream begins with the platform's position of this region's log. The follower compares it before it applies anything:
+a store that lost its end, or was overwritten, must not pass for the acknowledged one (RULES 9).
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from holdfast.host.runtime.clock_event import ClockEvent
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.streams.resume import close_frames
 
-#: Who applies steps in the region's ledger.
+#: The actor that applies steps in the region's ledger.
 ACTOR = "controller/link"
-#: A stream without a beat for so long is broken.
+#: A stream without a message for this long is broken.
 IDLE_MS = 3_500
-#: Why a region that was configured joins anew.
-OTHER_TIMES = "this region has other times than it has joined with"
+#: Why a region joins again after new settings.
+OTHER_TIMES = "the times of this region have changed since it joined"
 
 
 class PlatformContact(Struct, frozen=True):
-    """The last word of a platform that could show that it leads: when by our even clock, its time, its place, and by
-    our even clock when this region last had everything there was for it; None: not yet."""
+    """The last message of a leading platform server: when it arrived by the boot clock, its ledger time and position,
+    and when this region was last complete by the boot clock; None: not yet.
+    """
 
     boot: int
     at: Instant
@@ -58,17 +59,17 @@ class PlatformContact(Struct, frozen=True):
 
 
 class PlatformView:
-    """What a region knows of the platform beside what is logged, and what is wrong between them."""
+    """A region's view of the platform beyond its log, and the last error between them."""
 
     def __init__(self) -> None:
-        #: None: nothing was heard since this server started.
+        #: None: no message since this server started.
         self.last_contact: PlatformContact | None = None
         self.last_error = ""
-        #: Set by every word of the platform, and by whoever has heard of something else to tell it.
+        #: Set by every message of the platform, and by tasks with something new to report.
         self.wake = ClockEvent()
 
     def on_change(self, message: Shipment | LinkHeartbeat, server: str, boot: int) -> None:
-        """All is well: this came, and is applied."""
+        """Record a message that was received and applied."""
         before = self.last_contact.complete if self.last_contact is not None else None
         self.last_contact = PlatformContact(
             boot, message.at, message.token, server, boot if message.complete else before
@@ -78,11 +79,11 @@ class PlatformView:
 
 
 class _Broken(Exception):
-    """This stream cannot go on; the next one may."""
+    """This stream cannot continue; the next one may."""
 
 
 class ShipmentFollower:
-    """The streams of one session, one after the other."""
+    """Follows the streams of one session, one after the other."""
 
     def __init__(
         self,
@@ -99,11 +100,11 @@ class ShipmentFollower:
         self._logger = logger
         self._metrics = leader.term.metrics
         self._wants_list = False
-        #: Whether this region's log was found to be the one that the sender of this stream knows.
+        #: Whether this region's log matches the position that the sender of this stream has.
         self._is_known = False
 
     async def run(self) -> None:
-        """One stream after the other, each from the cursor that is logged. Raises when the session is over."""
+        """Follow one stream after the other, each from the logged cursor. Raise once the session has ended."""
         attempt = 0
         while True:
             before = self._outlook.last_contact
@@ -115,7 +116,7 @@ class ShipmentFollower:
             await self._speaker.back_off(attempt)
 
     async def _stream(self, server: str) -> str:
-        """Apply one stream to its end; why it ended, in a word."""
+        """Apply one stream to its end; return why it ended, in a word."""
         self._is_known = False
         frames = self._transport.stream(server, self._request(), IDLE_MS)
         try:
@@ -162,7 +163,7 @@ class ShipmentFollower:
         try:
             message = read_message(frame)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._outlook.last_error = f"{server} ships what this version cannot read: {error}"
+            self._outlook.last_error = f"{server} shipped a message that this version cannot read: {error}"
             self._logger.error("unreadable", why=error, platform=server)
             raise _Broken("unreadable") from error
         if isinstance(message, LinkHeartbeat) and not message.leads:
@@ -178,11 +179,11 @@ class ShipmentFollower:
         if isinstance(message, Shipment):
             await self._apply(server, message)
         elif message.complete and self._is_listing():
-            raise _Broken("list-unfinished")  # its sender believes that it has told everything
+            raise _Broken("list-unfinished")  # its sender has sent everything
         self._outlook.on_change(message, server, self._leader.term.clock.boot())
 
     async def _compare(self, known: KnownPosition) -> None:
-        """`RegionLogMismatch` unless this region's log has the batch that the platform knows or has trimmed it."""
+        """Raise `RegionLogMismatch` unless this region's log has the platform's batch or has trimmed it."""
         durable, seq = self._leader.term.durable, seq_of(known.position)
         if known.position:
             held = RevisionToken(durable.state.info.log_id, 0, seq, bytes.fromhex(known.digest))
@@ -191,25 +192,26 @@ class ShipmentFollower:
             except LogTrimmed:
                 pass
             except StoreError as error:
-                self._outlook.last_error = f"this region cannot look up its own batch {seq}: {error}"
+                self._outlook.last_error = f"this region cannot read its own batch {seq}: {error}"
                 raise _Broken("not-compared") from error
             except Diverged as error:
                 head = durable.state.info.seq
                 here = f"ends at batch {head}" if head < seq else "has another batch there"
-                raise RegionLogMismatch(f"it acknowledged batch {seq} ({known.digest}), and {here}") from error
+                raise RegionLogMismatch(f"it acknowledged batch {seq} ({known.digest}), but {here}") from error
         self._is_known = True
 
     async def _apply(self, server: str, shipment: Shipment) -> None:
-        """Make a step part of the region's log, with its cursor; or break, and begin again where that is.
+        """Commit a step to the region's log, with its cursor; on failure break the stream, and resume at the cursor.
 
-        A lease that comes with it is waited for by the times that this region has joined with (RULES 24)."""
+        The platform waits for a shipped lease by the times with which this region has joined (RULES 24).
+        """
         if agent_times(self._leader.term.durable.state.info.settings) != self._speaker.times:
             raise SessionLost(OTHER_TIMES)
         ship, offset = shipment.ship, self._speaker.offset
         step = replace(ship, puts=tuple([offset.in_our_time(put) for put in ship.puts]))
         answer = await self._submit(step)
         while isinstance(answer, Committed) and step.full and step.last and self._is_listing():
-            answer = await self._submit(step)  # more was gone than one record holds
+            answer = await self._submit(step)  # more to delete than one record holds
         if not isinstance(answer, Refused):
             self._wants_list = False
         elif answer.code is not Code.ALREADY:
@@ -221,19 +223,21 @@ class ShipmentFollower:
         try:
             return await self._leader.submit(Envelope(ACTOR, step, self._leader.term.now()))
         except Unavailable as error:
-            self._outlook.last_error = f"this region cannot apply what was shipped: {error}"
+            self._outlook.last_error = f"this region cannot apply a shipment: {error}"
             raise _Broken(error.code) from error
 
     def _is_listing(self) -> bool:
         return self._leader.term.durable.state.region.listing is not None
 
     def _refused(self, server: str, answer: Refused, shipment: Shipment) -> None:
-        """A later term was heard of: somebody else leads there. All else is mended by a full list, if by anything."""
+        """Break the stream after a refusal. A later term means that another server leads; a full list repairs the rest,
+        if anything does.
+        """
         self._metrics.count("link_refused", code=answer.code.value)
         self._logger.warning("step-refused", code=answer.code.value, why=answer.message, full=shipment.ship.full)
         if answer.code is Code.STALE:
             self._speaker.try_another_server(server)
         else:
             self._wants_list = True
-            self._outlook.last_error = f"this region refused what was shipped: {answer.message} ({answer.code})"
+            self._outlook.last_error = f"this region refused a shipment: {answer.message} ({answer.code})"
         raise _Broken(answer.code.value)

@@ -1,9 +1,9 @@
-"""A region's link to the platform, beside the leader of the region's ledger.
+"""A region's link to the platform, a leader task of the region's ledger.
 
-lead, shown now ──▶ open a session ──▶ join ──▶ heartbeats | the stream of shipments | what the region says by itself
-      ▲                                                             │
-      ├──────────────── the session is over ◀───────────────────────┤        tombstoned ──▶ everything ends, for good
-      └── a while later ── the log is not what the platform knows ◀─┘        and nothing was taken or said
+leads, proven ──▶ open a session ──▶ join ──▶ heartbeats | the stream of shipments | the region's reports
+   ▲                                             │
+   ├── the session has ended ◀───────────────────┤  tombstoned ──▶ stand down, for good
+   └── a while later ── the log does not match ◀─┘  and nothing was applied or reported
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from holdfast.host.protocol.session_client import SessionLost
 from holdfast.host.runtime.deadlines import run_until_first
 from holdfast.host.runtime.telemetry import Logger
 
-#: A region that the platform does not take asks again after so long: a person has to do something first.
+#: Wait before a region that the platform does not accept tries again: an operator has to act first.
 REJECTED_RETRY_MS = 5_000
-#: A server that cannot show that it leads its region looks again after so long.
+#: Wait before a server without a fresh proof that it leads its region tries again.
 RETRY_MS = 500
-#: So many sessions of its own a server remembers: those that were opened and could not join, mostly.
+#: Largest number of own sessions that a server remembers; most of them were opened and could not join.
 OWN_SESSIONS = 64
 
 
 class Link:
-    """The link of one server. `run` it beside a leader, as `ledger.beside["link"]`."""
+    """The link of one server: run it as the leader task `ledger.beside["link"]`."""
 
     def __init__(
         self, ledger: Ledger[RegionState], transport: Transport, clock: Clock, platform: PlatformTarget
@@ -54,22 +54,24 @@ class Link:
         self._platform = platform
         self._outlook = PlatformView()
         self._speaker: RegionSession | None = None
-        #: The last sessions in which this leader spoke for the region, or meant to.
+        #: The last sessions that this leader opened for the region.
         self._own: deque[Revision] = deque(maxlen=OWN_SESSIONS)
         self._logger = Logger("link", server=ledger.identity.server, region=platform.region)
 
     @property
     def heard(self) -> PlatformContact | None:
-        """The platform's last word; None: there was none since this server started."""
+        """Return the last message of the platform; None: none was received since this server started."""
         return self._outlook.last_contact
 
     def age_ms(self) -> int | None:
-        """How old this region's view of the platform is: since when it may lack something. None: it had none yet."""
+        """Return the age of this region's view of the platform: the time since it was last complete. None: it never
+        was.
+        """
         whole = self.heard.complete if self.heard is not None else None
         return None if whole is None else self._clock.boot() - whole
 
     def degraded_reason(self) -> str:
-        """What keeps this region from following the platform; empty when nothing does, or nothing was tried yet."""
+        """Return why this region cannot follow the platform; empty if it can, or has not tried yet."""
         return self._outlook.last_error or (self._speaker.last_error if self._speaker is not None else "")
 
     async def run(self, leader: Leader[RegionState]) -> None:
@@ -92,28 +94,30 @@ class Link:
             except RegionLogMismatch as error:
                 await self._went_back(leader, error)
             except RetiredByPlatform as error:
-                self._outlook.last_error = f"told to stop: {error}"
+                self._outlook.last_error = f"retired by the platform: {error}"
                 self._logger.error("told-to-stop", why=error)
                 await stand_down(leader, str(error), self._logger)
                 await asyncio.Event().wait()
 
     async def _went_back(self, leader: Leader[RegionState], error: RegionLogMismatch) -> None:
-        """Say so, and return when it is time to try again. A deposed leader only lacks what its successor acknowledged,
-        and never gets so far."""
+        """Record the mismatch, and return when it is time to try again. A deposed leader merely lacks what its
+        successor acknowledged: it does not get past the proof.
+        """
         await self._must_lead(leader)
-        why = f"this region's log is not what the platform knows: {error}"
+        why = f"this region's log does not match the platform's record: {error}"
         self._outlook.last_error = (
-            f"{why}; nothing is taken from the platform, and nothing told. hint: restore its store, or "
-            f"`holdfast region forget {self._platform.region}` and begin a new log; if its log is whole, somebody else "
-            f"spoke with its token: revoke that, then `holdfast region believe {self._platform.region}`"
+            f"{why}; nothing is applied from the platform, and nothing reported. hint: restore its store, or "
+            f"`holdfast region forget {self._platform.region}` and start a new log. If its log is "
+            f"intact, another sender used its token: revoke it, then `holdfast region believe {self._platform.region}`"
         )
         self._ledger.metrics.count("link_went_back")
         self._logger.error("went-back", why=why)
         await self._clock.sleep(REJECTED_RETRY_MS)
 
     async def _join(self, leader: Leader[RegionState], speaker: RegionSession) -> bool:
-        """Return when this region speaks at the platform, in a session that has joined with its log; and whether
-        somebody else spoke for it before: then what the platform knows of it is not what it was told here."""
+        """Return once this region has a session that has joined with its log. True if another process had joined for it
+        before: then the platform's reports of it may not be this leader's.
+        """
         is_other = False
         while True:
             await self._must_lead(leader)
@@ -126,24 +130,25 @@ class Link:
                     self._own.append(speaker.session)
                     break
                 self._own.append(speaker.session)
-            self._outlook.last_error = f"the platform does not take this region: {answered.message} ({answered.code})"
+            self._outlook.last_error = f"the platform does not accept this region: {answered.message} ({answered.code})"
             self._logger.warning("not-joined", code=answered.code, why=answered.message)
             await self._clock.sleep(REJECTED_RETRY_MS)
         self._ledger.metrics.count("link_sessions")
         self._logger.info("joined", session=format_revision(speaker.session), platform=speaker.server)
         if is_other:
             self._ledger.metrics.count("link_spoken_for")
-            self._logger.warning("spoken-for", why="somebody else spoke for this region; it tells everything again")
+            self._logger.warning("spoken-for", why="another process joined for this region; all is reported again")
         return is_other
 
     def _is_others(self, joined: CommandReply) -> bool:
-        """Whether the session that spoke for this region before is none of this leader's, which had some."""
+        """Return whether the session that joined for this region before is not one of this leader's, if it had any."""
         before = parse_revision(joined.answer.decode(errors="replace"))
         return before is not None and bool(self._own) and before not in self._own
 
     async def _must_lead(self, leader: Leader[RegionState]) -> None:
-        """Return when this server is shown to lead, by a proof that begins now: a deposed leader that opened a session
-        would end the one of its successor."""
+        """Return once a new proof shows that this server leads. A deposed leader that opened a session would end the
+        one of its successor.
+        """
         while True:
             try:
                 await self._ledger.read(ReadLevel.LINEAR)
@@ -154,7 +159,7 @@ class Link:
             await self._clock.sleep(RETRY_MS)
 
     async def _keep_alive(self, leader: Leader[RegionState], speaker: RegionSession) -> None:
-        """Heartbeats: four in each lease, by whichever of the two ledgers has the shorter one."""
+        """Send heartbeats: four per lease, by the shorter lease of the two ledgers."""
         attempt = 0
         while True:
             renewed = await speaker.renew()

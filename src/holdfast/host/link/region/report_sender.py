@@ -1,8 +1,8 @@
-"""How a region says something to the platform, and what it makes of the answers.
+"""Sends a region's reports to the platform and records the outcome.
 
-A refusal is an answer, too: what the platform has judged counts as told. What it could not judge, for a reason that
-lies with the sender, does not, and is said again later. Of an ended assignment that the platform does not know, nobody
-will ever ship that it is gone: the region forgets it itself.
+A refusal is an outcome: a report that the platform has decided counts as reported. One that it could not decide, for a
+reason on the sender's side, is sent again later. The platform cannot ship the removal of an ended assignment that it
+does not have: the region forgets it itself.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from holdfast.host.link.region.session import RegionSession
 from holdfast.host.protocol.commands import CommandOutcome, CommandReply
 from holdfast.host.runtime.telemetry import Logger
 
-#: So many are said before their answers are noted: fewer than a session may refuse in a row before it is used up.
+#: Reports sent before their answers are recorded: fewer than the refusals in a row that use up a session.
 REPORTS_MAX = 100
 
-#: Refusals that are the platform's word on the matter: saying it again would change nothing.
+#: Final refusals: sending the report again would change nothing.
 _FINAL = (
     Code.ALREADY, Code.NOT_FOUND, Code.STALE, Code.NOT_OWNER, Code.WRONG_PHASE, Code.CONTRADICTORY, Code.TOO_EARLY,
 )  # fmt: skip
-#: Those that are to be expected.
+#: Refusals that are expected.
 _USUAL = (Code.ALREADY, Code.STALE, Code.NOT_FOUND, Code.TOO_EARLY)
 
 
 class ReportSender:
-    """A region's words, in one session."""
+    """Sends a region's reports in one session."""
 
     def __init__(self, leader: Leader[RegionState], speaker: RegionSession, logger: Logger) -> None:
         self._leader = leader
@@ -46,9 +46,9 @@ class ReportSender:
         self._metrics = leader.term.metrics
 
     async def submit(self, words: Sequence[ReportCommand], reported: dict[Name, Any]) -> bool:
-        """Say words until each is answered, and note what counts as told. Whether all of it does.
+        """Send reports until each is answered, and record those that count as reported. Return whether all do.
 
-        What was answered is noted before more is said: a session may end on the way, and the next one goes on there.
+        Answers are recorded before more is sent: if the session ends, the next one continues there.
         """
         all_told = True
         for first in range(0, len(words), REPORTS_MAX):
@@ -95,7 +95,7 @@ class ReportSender:
                 self._logger.info("offered-back", assignment=assignment, count=count, why=message)
 
     async def _is_judged(self, command: Any, answered: CommandReply) -> bool:
-        """Whether a refusal is the last word on a command."""
+        """Return whether a refusal is final for a command."""
         self._metrics.count("link_words_refused", code=answered.code)
         if answered.code not in _USUAL:
             name = type(command).__name__
@@ -103,16 +103,16 @@ class ReportSender:
         if isinstance(command, p.RemoveAssignment) and answered.code == Code.NOT_FOUND:
             return await self._forget(command.assignment)
         if isinstance(command, p.OfferBack) and answered.code == Code.STALE:
-            return False  # it is offered again, as many as are asked for by then
+            return False  # offered again, with the count that is pending by then
         return answered.code in _FINAL
 
     def _later(self, answered: CommandReply, otherwise: int) -> int:
-        """In our time, when it is not too early any more."""
+        """Return, in this region's time, when it is no longer too early."""
         until, now = answered.facts.get("until", 0), self._leader.term.now()
         return min(otherwise, now + max(0, until - self._speaker.offset.to_remote(now))) if until else otherwise
 
     async def _forget(self, assignment: Revision) -> bool:
-        """Whether the region's own ledger has judged it."""
+        """Return whether the region's own ledger has decided the command."""
         envelope = Envelope(ACTOR, ForgetAssignment(assignment), self._leader.term.now())
         try:
             answer = await self._leader.submit(envelope)

@@ -1,22 +1,21 @@
-"""What a region tells the platform by itself: facts of its own durable state, each once, soon after they are so.
+"""A region's reports to the platform: facts of its durable state, each once, soon after a change.
 
-    batches of the region ──▶ which workloads and accounts changed ──▶ compared with what was told ──▶ words ──▶ told
-                                                                        (grants settled, rights and assignments
-                                                                         released, offers back, reports, how far it is)
+    batches of the region ──▶ changed workloads and accounts ──▶ compared with earlier reports ──▶ commands ──▶ sent
+                                           (grants settled, rights and assignments released, offers back,
+                                            reports, acknowledgements)
 
-One task says everything, in one order. It listens, it looks, it speaks; what changes meanwhile is said next time.
+One task sends everything, in one order; changes in the meantime are sent next time.
 
-- That replicas came further is told at once; what else changes after 100 ms, with what follows from it. After a report
-  the next look waits 10 ms for each workload that it named: not less than 20 ms, not more than a second. One that had
-  nothing to tell does not hold up the next: mostly it saw how something began that will be told. Whatever changes, no
-  more than half of the time goes into looking.
-- Of a workload whose replicas fail the same is told once in 30 s, however they come and go (`flap_damper`). What takes
-  too long is told when it does.
-- A summary comes at most once a second; offers back are looked for as often. How far the region is: 100 ms after a
-  step, with what was reported of it; now and then without one.
+- Progress of replicas is reported at once, another change after 100 ms, with those that follow from it. After a report
+  the next examination waits 10 ms per reported workload, from 20 ms to 1 s. One without news does not delay the next:
+  mostly it saw the start of a change. At most half of the time is spent on examining.
+- Equal reports about a workload with failing replicas are sent at most every 30 s (`flap_damper`). A slow replica is
+  reported once it is slow.
+- Summaries and offers back are computed at most once per second. An acknowledgement follows 100 ms after a step, with
+  its reports, and is sent at intervals without one.
 
-What was told is remembered for as long as this server leads and the platform's log is the same and did not go back.
-Nothing is said before the platform was heard in this session, and while its log is not the one that this region has.
+Reports are remembered while this server leads and the platform's log is the same and did not go back. Nothing is sent
+before a message of the platform in this session, nor while its log is not the one that this region follows.
 
 Size: one task, from what is due to what is said; what was noticed and what is news are apart already.
 """
@@ -44,18 +43,18 @@ from holdfast.host.link.region.reports import ReportCommand, ReportedState
 from holdfast.host.runtime.deadlines import run_in_steps
 from holdfast.host.watch.hub import WatchHub
 
-#: Between two looks, when something was told: at least, for each workload that was reported, and at most.
+#: Wait between two examinations with news: at least, for each reported workload, and at most.
 POLL_MS, POLL_EACH_MS, POLL_MAX_MS = 20, 10, 1_000
-#: When there was nothing to tell: at least.
+#: Wait after an examination without news: at least.
 POLL_AGAIN_MS = 2
-#: How many workloads are looked at before what was found is said, and how many without a stop.
+#: Workloads examined before the results are sent, and without a pause.
 EXAMINED_MAX, EXAMINE_CHUNK = 5_000, 100
 SUMMARY_MS = 1_000
-#: An acknowledgement comes so long after a step; and while none comes but the region's own log goes on.
+#: Wait of an acknowledgement after a step; and without a step, while the region's own log grows.
 ACKNOWLEDGE_MS, ACKNOWLEDGE_IDLE_MS = 100, 5_000
-#: Everything is looked at again so often, in case a change was not heard of.
+#: Everything is examined again at this interval, in case a change was missed.
 RESYNC_MS = 60_000
-#: What the platform did not judge, for a reason that lies with the sender, is said again after so long.
+#: Wait before a report is sent again that the platform did not decide, for a reason on the sender's side.
 NO_CONTACT_MS = 5_000
 IDLE_MS = 5_000
 
@@ -63,7 +62,7 @@ _KINDS = (WORKLOAD, ASSIGNMENT, NODE, GRANT, CURSOR, BREACH)
 
 
 class Reporter:
-    """Of one session. `listen` and `speak` run side by side."""
+    """The reports of one session. One task notes changes, another sends reports."""
 
     def __init__(
         self,
@@ -81,15 +80,15 @@ class Reporter:
         self._told = reported
         self._saying = saying
         self._region = region
-        #: The platform's last word before this session.
+        #: The platform's last message before this session.
         self._before = outlook.last_contact
         self._noticed = DirtyObjects()
         self._wavering = FlapDamper()
-        #: Accounts that are charged above their target, and assignments that wait for room.
+        #: Accounts charged above their target, and assignments that wait for capacity.
         self._above: dict[str, None] = {}
         self._crowded: dict[Revision, None] = {}
         self._pieces: SummarisedNodes = {}
-        #: By the even clock: when to look, to summarise, and to look at everything again; when it was acknowledged.
+        #: By the boot clock: when to examine, summarise and resync next; when the last acknowledgement was sent.
         self._look_at = self._summary_at = self._acknowledged_at = 0
         self._resync_at = self._clock.boot() + RESYNC_MS
         #: Since when a step is not acknowledged; None: there is none.
@@ -100,10 +99,10 @@ class Reporter:
     def _state(self) -> RegionState:
         return self._leader.term.durable.state
 
-    # Listening
+    # Changes
 
     async def listen(self) -> None:
-        """Note what changes in the region. Whatever was left out is made up for by looking at everything."""
+        """Note the region's changes. A gap in them is repaired by an examination of everything."""
         while True:
             touches = self._hub.touched(_KINDS)
             self._everything()
@@ -115,10 +114,10 @@ class Reporter:
         self._noticed.everything(self._state)
         self._outlook.wake.set()
 
-    # Speaking
+    # Reports
 
     async def speak(self) -> None:
-        """Say what is due, again and again. Raises when the session is over."""
+        """Send what is due, again and again. Raise once the session has ended."""
         while True:
             wait_ms = self._wait_ms() if self._may_speak() else IDLE_MS
             if wait_ms > 0:
@@ -133,7 +132,7 @@ class Reporter:
             await self._clock.sleep(POLL_AGAIN_MS)
 
     def _may_speak(self) -> bool:
-        """Whether the platform was heard in this session, in the log that this region has a copy of."""
+        """Return whether the platform was received in this session, with the log that this region follows."""
         heard = self._outlook.last_contact
         if heard is None or heard is self._before or heard.token.log_id != self._state.region.platform_log:
             return False
@@ -142,7 +141,7 @@ class Reporter:
         return True
 
     def _wait_ms(self) -> int:
-        """How long nothing is due, unless something happens."""
+        """Return how long nothing is due, unless something changes."""
         at = [self._clock.boot() + IDLE_MS]
         rested_at = self._noticed.rested_at()
         if self._noticed or rested_at is not None:
@@ -154,7 +153,7 @@ class Reporter:
         return min(at) - self._clock.boot()
 
     def _acknowledge_at(self) -> int:
-        """When to say how far this region is, which is further than was told."""
+        """Return when to acknowledge a position beyond the reported one."""
         if self._place()[1] == self._told_place()[1]:
             return self._acknowledged_at + ACKNOWLEDGE_IDLE_MS
         if self._stepped_at is None:
@@ -178,7 +177,7 @@ class Reporter:
         return words + self._acknowledgement()
 
     async def _look(self, began: int) -> list[ReportCommand]:
-        """Whatever is news of the workloads and accounts that changed."""
+        """Return the news of changed workloads and accounts."""
         reported, position, at = self._told.of, self._position(), self._leader.term.now()
         accounts = dict.fromkeys((*self._noticed.accounts, *self._above))
         workloads, self._noticed.accounts = self._noticed.take(EXAMINED_MAX), {}
@@ -212,7 +211,7 @@ class Reporter:
         return words
 
     def _is_due(self, sighting: reports.LinkWorkloadReport) -> bool:
-        """Whether it is to be told now; otherwise it is looked at again when it is."""
+        """Return whether to send the report now; otherwise the workload is examined again when it is due."""
         now, seen = self._clock.boot(), sighting.seen
         waits_until = self._wavering.waits_until(seen, reports.last_reported(seen.workload, self._told.of), now)
         if waits_until:
@@ -243,7 +242,7 @@ class Reporter:
         return [ReportCommand(p.Report(self._region, position, (), summary), ((reports.SUMMARY, summary),))]
 
     def _acknowledgement(self) -> list[ReportCommand]:
-        """How far this region's log is, and the platform's in it."""
+        """Return the acknowledgement: this region's log position and its cursor in the platform's log."""
         place, now = self._place(), self._clock.boot()
         if place == self._told_place() or now < self._acknowledge_at():
             return []

@@ -1,9 +1,9 @@
-"""What a region has to say to the platform, told from its durable state and from what was told before.
+"""A region's reports to the platform, computed from its durable state and from what was reported before.
 
-    Word: a command for the platform, and what the platform knows once it has judged it
+    ReportCommand: a command for the platform, and what counts as reported once the platform has decided it
 
-The one idea: everything is compared with what was told, by name. So nothing is said twice without need, and what is
-said twice all the same is harmless: the platform answers `already`.
+Everything is compared by name with what was reported. So nothing is repeated without need, and a repeated report is
+harmless: the platform answers `already`.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from holdfast.core.region.state.lookups import assignments_here
 from holdfast.core.region.state.slot_kinds import has_slots, ordinals_of
 from holdfast.core.region.state.tables import RegionState
 
-#: What something that was told is found under: `("grant", account)`, `("rights", assignment)`, ...
+#: Key of something reported: `("grant", account)`, `("rights", assignment)`, ...
 Name = tuple[Any, ...]
 SUMMARY: Name = ("summary",)
 PLACE: Name = ("place",)
-#: Until when the platform takes no offers of this region at all.
+#: Until when the platform accepts no offers of this region.
 OFFERS: Name = ("offers",)
 
-#: How many workloads one report names, and how many bytes of them.
+#: Largest number of workloads in a report, and their size.
 SEEN_MAX = 1_000
 SEEN_BYTES = 128 << 10
 
-#: So many names are looked at in one bit.
+#: Names examined per step.
 CHUNK = 2_000
 
 
 class ReportCommand(Struct, frozen=True):
-    """A command for the platform, and what counts as told once it is judged."""
+    """A command for the platform, and what counts as reported once it is decided."""
 
     command: Any
     reported: tuple[tuple[Name, Any], ...] = ()
 
 
 class ReportedState:
-    """What one leader of a region has told one log of the platform, as far as that log is known to reach."""
+    """What one leader of a region has reported to one log of the platform, as far as that log is known to reach."""
 
     def __init__(self) -> None:
         self.of: dict[Name, Any] = {}
@@ -62,16 +62,18 @@ class ReportedState:
         self._seq = 0
 
     def on_change(self, token: RevisionToken) -> bool:
-        """The platform is there now. Whether what it was told is forgotten: its log is another, or lost its end."""
+        """Record the platform's position. Return whether the reports are forgotten: its log is another, or lost its
+        end.
+        """
         is_other = token.log_id != self._log_id or token.seq < self._seq
         if is_other:
-            self.of = {}  # and not emptied: an answer that is still awaited belongs to the old ones
+            self.of = {}  # a new dict: pending answers belong to the old one
         self._log_id, self._seq = token.log_id, token.seq
         return is_other
 
 
 def settled_grants(state: RegionState, accounts: Iterable[str], reported: dict[Name, Any]) -> Iterator[ReportCommand]:
-    """What each account settled on: version, and the larger of target and charge, as this region's log has it now."""
+    """Yield each account's settlement: version, and the larger of target and charge, as in this region's log now."""
     position = pack_revision(state.info.seq, INDEX_MAX)
     for account in accounts:
         allowance, name = state.accepted_grants.get(account), ("grant", account)
@@ -85,19 +87,19 @@ def settled_grants(state: RegionState, accounts: Iterable[str], reported: dict[N
 
 
 def is_above_target(state: RegionState, account: str) -> bool:
-    """Whether the account is charged more than it should be: then it settles lower when charges fall."""
+    """Return whether the account is charged above its target: then it settles lower as charges fall."""
     allowance = state.accepted_grants.get(account)
     return allowance is not None and elementwise_max(allowance.target, charged(state, account)) != allowance.target
 
 
 def released(state: RegionState, workload: Revision, reported: dict[Name, Any]) -> Iterator[ReportCommand]:
-    """Identities that the platform wants back, and ended assignments, of which nothing is left here."""
+    """Yield releases of returning identities and removals of ended assignments that have nothing left here."""
     for assignment in assignments_here(state, workload):
         name: Name = ("rights", assignment.uid)
         revision, before = reported.get(name, (0, ()))
         news = without(_to_give_back(state, assignment), before if revision == assignment.revision else ())
         if news:
-            # The rest is judged by the list that this one makes: it would come too late for the present one.
+            # The rest is decided against the list after this command: with the present one it would be stale.
             some = first_of(news, RIGHTS_MAX)
             rights = (assignment.revision, with_numbers(some, before if revision == assignment.revision else ()))
             yield ReportCommand(p.ReleaseRights(workload, some, assignment.revision), ((name, rights),))
@@ -109,8 +111,9 @@ def released(state: RegionState, workload: Revision, reported: dict[Name, Any]) 
 
 
 def _to_give_back(state: RegionState, assignment: Assignment) -> Ranges:
-    """The identities that it wants back and that have ended here. An ended assignment goes as a whole when it is small
-    enough for one record, and until then part by part."""
+    """Return the identities to release that have ended here. A small ended assignment is released with its removal; a
+    large one, in parts before it.
+    """
     wanted, held = assignment.returning, with_numbers(assignment.ordinals, assignment.returning)
     if assignment.stage is AssignmentStage.ENDED and count_numbers(held) > RIGHTS_MAX:
         wanted = held
@@ -120,31 +123,31 @@ def _to_give_back(state: RegionState, assignment: Assignment) -> Ranges:
 
 
 def _done(state: RegionState, assignment: Assignment) -> tuple[tuple[str, int], ...]:
-    """How many of each template were done by an assignment."""
+    """Return the number of replicas done, by template, of an assignment."""
     rows = state.finished.get(assignment.uid) or ()
     return tuple((row.template, count_numbers(row.done)) for row in rows if row.done)[:COUNTS_MAX]
 
 
 def is_released(state: RegionState, assignment: Assignment) -> bool:
-    """Whether an assignment has ended, neither slots nor holds of it are left, and its rights go with it at once."""
+    """Return whether an assignment has ended without slots or holds, and one command can remove it with its rights."""
     return is_over(state, assignment) and count_numbers(assignment.ordinals + assignment.returning) <= RIGHTS_MAX
 
 
 def is_over(state: RegionState, assignment: Assignment) -> bool:
-    """Whether an assignment has ended, and neither slots nor holds of it are left."""
+    """Return whether an assignment has ended, and has no slots and no holds."""
     uid, is_ended = assignment.uid, assignment.stage is AssignmentStage.ENDED
     return is_ended and not has_slots(state, uid) and not state.holds_of.get(uid)
 
 
 def waiting_for_room(state: RegionState, assignment: Assignment) -> list[SchedulingRequest]:
-    """Requests of an assignment that other regions could serve, and that wait for room here."""
+    """Return requests of an assignment that wait for capacity here and that other regions could serve."""
     if assignment.stage is not ACTIVE or assignment.exclusive or assignment.purpose is RECOVERY:
         return []
     return [one for one in state.requests.get(assignment.uid) or () if pending_code(one) in NO_ROOM]
 
 
 def offered_back(state: RegionState, uid: Revision, now: Instant, reported: dict[Name, Any]) -> ReportCommand | None:
-    """What of an assignment has waited for room so long that it is offered back, if that was not said lately."""
+    """Return an offer of replicas that have waited too long for capacity, unless one was made recently."""
     assignment, settings, name = state.assignments.get(uid), state.info.settings, ("offer", uid)
     if assignment is None or max(reported.get(name, 0), reported.get(OFFERS, 0)) > now:
         return None
@@ -159,14 +162,14 @@ def offered_back(state: RegionState, uid: Revision, now: Instant, reported: dict
 
 
 class LinkWorkloadReport(Struct, frozen=True):
-    """What is news of a workload, and of which assignments: another one of the same workload is told of anew."""
+    """A changed report of a workload, and its assignments: a report also counts as changed if these differ."""
 
     seen: WorkloadReport
     assignments: tuple[Revision, ...]
 
 
 def workload_report(state: RegionState, seen: WorkloadReport, reported: dict[Name, Any]) -> LinkWorkloadReport | None:
-    """What was seen, if it is other than what was told. The platform forgets a workload with its last assignment."""
+    """Return the report if it differs from the last one. The platform forgets a workload with its last assignment."""
     assignments, name = state.assignments_of.get(seen.workload), ("seen", seen.workload)
     if assignments is None:
         reported.pop(name, None)
@@ -176,14 +179,14 @@ def workload_report(state: RegionState, seen: WorkloadReport, reported: dict[Nam
 
 
 def is_progress(sighting: LinkWorkloadReport, reported: dict[Name, Any]) -> bool:
-    """Whether more replicas than were told of have a node, are ready, serve, or are over for good."""
+    """Return whether more replicas than reported are bound, ready, serving or finished."""
     known = last_reported(sighting.seen.workload, reported)
     before = _sums(known) if known is not None else (0, 0, 0, 0)
     return any(now > then for now, then in zip(_sums(sighting.seen), before, strict=True))
 
 
 def last_reported(workload: Revision, reported: dict[Name, Any]) -> WorkloadReport | None:
-    """What was told of a workload last; None: nothing."""
+    """Return the last report of a workload; None: there was none."""
     known: LinkWorkloadReport | None = reported.get(("seen", workload))
     return known.seen if known is not None else None
 
@@ -197,7 +200,7 @@ def _sums(seen: WorkloadReport) -> tuple[int, int, int, int]:
 def reports(
     region: str, position: Revision, at: Instant, sightings: Iterable[LinkWorkloadReport]
 ) -> Iterator[ReportCommand]:
-    """Reports of workloads, as of a position and a time there, each as large as one may be."""
+    """Yield reports of workloads at a position and a time, each as large as one may be."""
     part: list[LinkWorkloadReport] = []
     left = SEEN_BYTES
     for one in sightings:
@@ -217,7 +220,7 @@ def _report(region: str, position: Revision, at: Instant, part: list[LinkWorkloa
 
 
 def forget_deleted(state: RegionState, reported: dict[Name, Any]) -> Generator[None, None, None]:
-    """Drop what was told of workloads and assignments that are no more, bit by bit."""
+    """Drop, in steps, what was reported of deleted workloads and assignments."""
     for number, name in enumerate(list(reported), 1):
         if number % CHUNK == 0:
             yield

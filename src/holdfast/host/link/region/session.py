@@ -1,7 +1,7 @@
-"""A region's voice at the platform: in a session that has joined with the region's log.
+"""A region's session with the platform, which has joined with the region's log.
 
 open ──▶ join with the region's log ──▶ commands and heartbeats ──▶ `SessionLost`: open another one, and join again
-                      └── tombstoned ──▶ `RetiredByPlatform`: nothing that this log says will ever be heard again
+         └── tombstoned ──▶ `RetiredByPlatform`: no message of this log is accepted again
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from holdfast.host.protocol.session_client import SessionClient, SessionConfig
 
 
 class RetiredByPlatform(Exception):
-    """The region is retired: its log is tombstoned and will not be heard again (RULES 8)."""
+    """The region is retired: its log is tombstoned and is not accepted again (RULES 8)."""
 
 
 class RegionLogMismatch(Exception):
-    """This region's log is not the one that the platform was told of: it lost its end, or has another (RULES 9)."""
+    """This region's log is not the one that it acknowledged: it lost its end, or is another (RULES 9)."""
 
 
 class PlatformTarget(Struct, frozen=True):
-    """Where the platform is, and who asks it: servers by name, of which one leads; this region, the address under
-    which it can be reached, and the headers that prove who it is, asked for with every request."""
+    """The platform as a region's link calls it: its servers, of which one leads, this region and its address, and the
+    credentials for every request.
+    """
 
     servers: tuple[str, ...]
     region: str
@@ -39,7 +40,7 @@ class PlatformTarget(Struct, frozen=True):
 
 
 class RegionSession(SessionClient):
-    """One life of a region's link. `now` is the region's ledger time."""
+    """One session of a region's link. `now` is the region's ledger time."""
 
     def __init__(
         self, transport: Transport, clock: Clock, platform: PlatformTarget, now: Callable[[], Instant]
@@ -48,12 +49,13 @@ class RegionSession(SessionClient):
         super().__init__(transport, clock, sender, now)
         self.region = platform.region
         self._address = platform.address
-        #: The numbers that it has joined with.
+        #: The times with which it has joined.
         self.times = DEFAULT_TIMES
 
     async def join(self, log_id: str, settings: Settings, fence: Duration = 0) -> CommandReply:
-        """Speak for the region with its log, from now on, in this session, and say by which numbers it fences; `fence`
-        is a longer fence time than that of the settings which still counts."""
+        """Join for the region with its log in this session, and report its times. `fence` is a longer fence time than
+        that of the settings, if one is still in force.
+        """
         self.times = agent_times(settings)
         times = settings.session_lease, settings.grace, max(settings.fence_time, fence)
         return await self.send(JoinRegion(self.region, log_id, self._address, *times))

@@ -1,9 +1,9 @@
-"""What a region does that is told to stop: the platform has retired it, and hears nothing of this log any more.
+"""What a region does after the platform has retired it: the platform accepts nothing from this log any more.
 
-StandDown, until nothing is assigned or granted ──▶ what ran is stopped and released, as always ──▶ each is forgotten
+    StandDown, until nothing is assigned or granted ──▶ slots are stopped and released, as always ──▶ each is forgotten
 
-Everything here goes through the region's own ledger. Nobody will ever ship that an assignment is gone, so the link
-takes each away once nothing of it is left.
+All of it goes through the region's own ledger. The platform ships no removals any more, so the link removes each
+assignment once it has nothing left.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from holdfast.host.link.region.follower import ACTOR
 from holdfast.host.link.region.reports import is_over
 from holdfast.host.runtime.telemetry import Logger
 
-#: Between two looks at what is left, and before something is tried again.
+#: Wait between two checks of what is left, and before a retry.
 RETRY_MS = 1_000
 REASON_MAX = 200
 
 
 async def stand_down(leader: Leader[RegionState], reason: str, logger: Logger) -> None:
-    """Return when nothing is assigned or granted here any more, and of what was, nothing is left."""
+    """Return once nothing is assigned or granted here, and ended assignments are forgotten."""
     while True:
         answer = await _submit(leader, StandDown(reason[:REASON_MAX]), logger)
         if isinstance(answer, Refused) and answer.code is Code.ALREADY:
@@ -46,7 +46,7 @@ async def stand_down(leader: Leader[RegionState], reason: str, logger: Logger) -
 
 
 async def _submit(leader: Leader[RegionState], command: Any, logger: Logger) -> CommandAnswer | None:
-    """What the region's own ledger answers; None when it cannot now."""
+    """Return the answer of the region's own ledger; None if it has none now."""
     try:
         return await leader.submit(Envelope(ACTOR, command, leader.term.now()))
     except Unavailable as error:

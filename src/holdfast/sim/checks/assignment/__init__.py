@@ -4,6 +4,6 @@ Lives here: checks over the platform's state and the states of its regions. Must
 
 - `surplus`            whether a workload may be assigned more than its spec while it moves
 - `make_before_break`  a region gives up replicas only after others serve
-- `relocation`         work that waits for room, or was in a lost region, is assigned to other regions
+- `relocation`         work that waits for capacity, or was in a lost region, is assigned to other regions
 - `reported_status`    the reported status of a workload equals what its regions have
 """

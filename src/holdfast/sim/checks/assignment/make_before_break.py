@@ -1,10 +1,10 @@
-"""Work moves from region to region with care, judged by the platform's log: begun before it is ended.
+"""Checks by the platform's log that moves between regions are make-before-break.
 
-- moved-late: no region is told to have less while too few are ready without what it gives up
-- few-at-once: of identities, which cannot be begun before they are ended, no more are asked back than may be gone
+- moved-late: no assignment shrinks while too few replicas are ready without those it gives up
+- few-at-once: identities cannot start before they end, so at most `disruptionMax` of them are returning at once
 
-What is ready is what regions had said by then. What was said a moment before or after counts as well: whoever decided
-saw one of these. What is wanted is what was wanted then: the ledger refuses what was decided by an older number.
+Readiness is taken from the reports of regions. Reports of a short time before the batch count too, since a decision may
+be based on any of them. The wanted number has no such delay: the ledger refuses decisions based on an older one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from holdfast.core.platform.state.tables import PlatformState
 from holdfast.sim.checks.assignment.surplus import serves
 from holdfast.sim.checks.ledger_audit import Finding
 
-#: For so long what was said of a workload may have been what somebody went by.
+#: How long a decision may be based on an older report of a workload.
 SAID_MS = 3_000
 
 
 class _Said(NamedTuple):
-    """What regions had said of a workload: how many are ready in each, and how many wait for somebody to pay; and how
-    many were wanted."""
+    """Reports about a workload at one time: ready replicas by region, replicas that wait for quota, and the wanted
+    number.
+    """
 
     at: int
     ready: dict[str, int]
@@ -39,26 +40,26 @@ class _Said(NamedTuple):
 
 
 class _Identities(NamedTuple):
-    """Which identities of a workload are asked back after they were to run, and which are to run."""
+    """Identities of a workload that are returning after they were listed, and those that are listed."""
 
     back: Ranges = ()
     listed: Ranges = ()
 
 
 class MakeBeforeBreakCheck:
-    """The judge of what the platform assigns. `state` is the audited one, as it is after a batch; `now` the world's."""
+    """Checks the platform's assignments. `state` is the audited state after each batch; `now` is the world's time."""
 
     def __init__(self, state: PlatformState, find: Callable[[Finding], None], now: Callable[[], int]) -> None:
         self._state = state
         self._find = find
         self._now = now
         self._said: dict[Revision, deque[_Said]] = {}
-        #: By workload and region: how many were assigned; and by workload what was asked for of its identities.
+        #: By workload and region: the assigned counts; by workload: its identities.
         self._counts: dict[Revision, dict[str, int]] = {}
         self._identities: dict[Revision, _Identities] = {}
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         for uid, workload in self._state.workloads.items():
             said = self._hear(uid, workload)
             if workload.meta.deletion is None:
@@ -73,13 +74,13 @@ class MakeBeforeBreakCheck:
         unpaid = [one.count for _, what in seen for one in what.waiting if one.code == Code.OVER_GRANT]
         known, now = self._said.setdefault(uid, deque()), self._now()
         known.append(_Said(now, ready, sum(unpaid), workload.spec.replicas))
-        # The last one that is older than that held until then.
+        # The newest report before the span was valid at its start.
         while len(known) > 1 and known[1].at <= now - SAID_MS:
             known.popleft()
         return list(known)
 
     def _judge_counts(self, workload: Workload, said: list[_Said], seq: int) -> None:
-        """Not of a lost region: nobody counts on what it has."""
+        """Check the counts of one workload. Replicas in lost regions do not count."""
         mine = [one for one in self._state.assignments.values() if one.workload == workload.meta.uid]
         counts = {one.region: sum(s.count for s in one.shares) for one in mine if serves(one)}
         before, self._counts[workload.meta.uid] = self._counts.get(workload.meta.uid, {}), counts
@@ -90,7 +91,7 @@ class MakeBeforeBreakCheck:
         wanted = _wanted(said)
         if not all(self._is_short(workload, one, wanted, heard, counts) for one in said):
             return
-        told = f"has {heard} and is to have {counts} of {workload.spec.replicas}, while {said[-1].ready} are ready"
+        told = f"has {heard} and shall have {counts} of {workload.spec.replicas}, while {said[-1].ready} are ready"
         self._find(Finding("moved-late", f"platform batch {seq}: {workload.meta.name} {told}"))
 
     def _is_short(
@@ -102,8 +103,9 @@ class MakeBeforeBreakCheck:
         return has < min(had, wanted - min(spec.disruption_max, said.unpaid))
 
     def _judge_identities(self, workload: Workload, said: list[_Said], seq: int) -> None:
-        """Of those that are wanted still and that a region was told to run: what is beyond the wanted number may all go
-        at once, and what was granted and never listed runs nowhere."""
+        """Check the identities of one workload that are still wanted and were listed. Those beyond the wanted number
+        may all go at once; those never listed run nowhere.
+        """
         spec, uid, most = workload.spec, workload.meta.uid, max(1, workload.spec.disruption_max)
         back: Ranges = ()
         listed: Ranges = ()
@@ -116,10 +118,12 @@ class MakeBeforeBreakCheck:
         self._identities[uid] = _Identities(moving, listed)
         news, moving = (common(some, ((0, _wanted(said)),)) for some in (news, moving))
         if news and count_numbers(moving) > most:
-            told = f"of {spec.replicas} identities {count_numbers(moving)} are asked back, and {most} may be gone"
+            told = f"of {spec.replicas} identities {count_numbers(moving)} are returning, at most {most} may be down"
             self._find(Finding("few-at-once", f"platform batch {seq}: {workload.meta.name}: {told}"))
 
 
 def _wanted(said: list[_Said]) -> int:
-    """The fewest that were wanted at any place in the last batch: it may hold an assignment and, after it, a change."""
+    """Return the fewest that were wanted during the last batch: it may contain an assignment and a later change of the
+    number.
+    """
     return min(one.wanted for one in said[-2:])

@@ -1,10 +1,10 @@
-"""What waits in a region for room that another one has is moved there, at rest; and what a lost region had is assigned
-to others, meanwhile.
+"""At rest, work that waits in one region for capacity that another region has is moved there; work of a lost region is
+assigned to other regions meanwhile.
 
-    waits for room in eu ──▶ eu offers it back ──▶ the platform assigns it to us, where a node would take it
+    waits for capacity in eu ──▶ eu offers it back ──▶ the platform assigns it to us, where a node accepts it
 
-A region says so after half a minute, and the platform is woken by that. Not judged: identities, which are moved for
-other reasons only, batch work, what stands in for a lost region; and a region that has offered some of the same back.
+A region offers work back after half a minute, which triggers the platform. Not checked: identities, which move for
+other reasons; batch work; recovery; regions that have offered back some of the same workload.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from holdfast.sim.checks.assignment.surplus import serves
 from holdfast.sim.checks.deadlines import PROMPT_MS, Unconverged
 from holdfast.sim.checks.placement.oracle import PlacementOracle
 
-#: What is told of whoever lacks room on nodes, and nothing else.
+#: Reason codes of work that lacks only capacity on nodes.
 FULL = (Code.CAPACITY, Code.DEVICE, Code.PORT)
-#: For so long it may be so without a break: until it is offered back, and that is heard of, twice.
+#: Limit without a break: the time of two offers and their handling.
 MOVED_MS = 110_000
 
 
 def unrelocated_work(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Unconverged]:
-    """Slots that wait for room, and could be placed in another region that has some of the same workload."""
+    """Yield slots that wait for capacity, though another region of the same workload could place them."""
     oracles: dict[str, PlacementOracle] = {}
     for name, state in regions.items():
         for slot in [one for one in state.slots.values() if one.phase is Phase.PENDING]:
@@ -46,14 +46,15 @@ def unrelocated_work(platform: PlatformState, regions: Mapping[str, RegionState]
                 node = oracle.verdict(replace(slot, assignment=other.uid, account="")).node
                 if node:
                     subject = f"{name} slot {slot.workload}/{slot.ordinal}"
-                    told = f"waits for room, and {node} of {other.region} would take it"
+                    told = f"waits for capacity, but {node} of {other.region} would accept it"
                     yield Unconverged("moved", subject, told, MOVED_MS)
                     break
 
 
 def unreplaced_work(platform: PlatformState) -> Iterator[Unconverged]:
-    """Work of lost regions that the others are not asked for, though one of them could be. Not identities, nor what has
-    room kept for it elsewhere: who takes these over is judged by what they serve."""
+    """Yield workloads of lost regions that are not assigned to other regions though one is possible. Identities and
+    workloads with a recovery budget are checked by what serves.
+    """
     health = {name: one.status.health for name, one in platform.regions.items()}
     lost = [name for name, one in health.items() if one is RegionHealth.LOST]
     for uid, workload in platform.workloads.items() if lost else ():
@@ -86,7 +87,7 @@ def _waits_for_room(state: RegionState, slot: Slot) -> bool:
 
 
 def _others(platform: PlatformState, slot: Slot, name: str) -> list[Assignment]:
-    """The same workload in other regions that take more of it."""
+    """Return assignments of the same workload in other regions that accept more of it."""
     now, overflows = platform.info.at, platform.overflows.get(slot.workload) or ()
     strained = {one.region for one in overflows if one.until > now}
     mine = [one for one in platform.assignments.values() if one.workload == slot.workload and one.region != name]

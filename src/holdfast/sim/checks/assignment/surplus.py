@@ -1,7 +1,7 @@
-"""Whether a workload may be assigned more than it asks for, at rest: it moves, and can neither go nor come.
+"""Whether a workload may be assigned more than its spec at rest: it is moving and can neither finish nor return.
 
-What moves is begun before it is ended (make before break). Where its quota cannot pay twice, and as many of it are
-gone as may be, it waits: it serves where it was, and where it goes to it says what it waits for.
+New replicas start before old ones end (make-before-break). If the quota cannot cover both, and the disruption budget is
+used up, the move waits. The old replicas serve, and the new ones have a pending reason.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ Regions = Mapping[str, RegionState]
 
 
 def is_moving(platform: PlatformState, regions: Regions, workload: Workload, more: int) -> bool:
-    """Whether so many more are assigned since work moves of which no more may be gone now: where it goes to it waits,
-    for a reason that is judged with that slot, and where it was it serves: all of it, or what a region offered back, or
-    what holds the quota that the others wait for."""
+    """Return whether `more` extra replicas are assigned because a move is stuck.
+
+    The new replicas are pending, for a reason that is checked with their slot, and the disruption budget allows no
+    further stop. The old replicas serve: all of them, or those that a region offered back, or those that hold the
+    needed quota.
+    """
     spec, phases = workload.spec, phases_of(regions, workload)
     if not phases[Phase.PENDING] >= more > 0:
         return False
@@ -34,23 +37,23 @@ def is_moving(platform: PlatformState, regions: Regions, workload: Workload, mor
 
 
 def is_spent(regions: Regions, workload: Workload) -> bool:
-    """Whether as many of its replicas do not serve, in whatever region, as may be gone at a time."""
+    """Return whether the disruption budget is used up over all regions."""
     return workload.spec.replicas - phases_of(regions, workload)[Phase.SERVING] >= workload.spec.disruption_max
 
 
 def phases_of(regions: Regions, workload: Workload) -> Counter[Phase]:
-    """How many of its slots there are in each phase, over all regions."""
+    """Return the number of its slots in each phase, over all regions."""
     slots = [one for state in regions.values() for one in state.slots.values()]
     return Counter(one.phase for one in slots if one.workload == workload.meta.uid)
 
 
 def serves(assignment: Assignment) -> bool:
-    """Whether its replicas are among those that people asked for."""
+    """Return whether its replicas are part of the workload's own, in contrast to recovery."""
     return assignment.purpose is AssignmentPurpose.SERVING and assignment.stage is ACTIVE
 
 
 def _offered_back(platform: PlatformState, regions: Regions, workload: Workload) -> int:
-    """How many of its replicas serve in regions that have offered them back, and are assigned there still."""
+    """Return how many of its replicas serve in regions that have offered them back and are still assigned there."""
     found = 0
     for one in platform.overflows.get(workload.meta.uid) or ():
         if one.until > platform.info.at:
@@ -62,7 +65,7 @@ def _offered_back(platform: PlatformState, regions: Regions, workload: Workload)
 
 
 def _unpaid(regions: Regions, workload: Workload) -> int:
-    """How many of its replicas wait for quota: what serves elsewhere may be what holds it."""
+    """Return how many of its replicas wait for quota, which its replicas elsewhere may hold."""
     found = 0
     for state in regions.values():
         for uid in state.assignments_of.get(workload.meta.uid) or ():

@@ -1,10 +1,10 @@
 """Checks of placements and of the scheduling queue in a region's log.
 
-Lives here: usage counted from stored rows, an oracle that says what can be placed, checks of order. Must not: import
+Lives here: usage counted from stored rows, an oracle that decides what can be placed, checks of order. Must not: import
 the scheduler or the gates of the ledger.
 
-- `usage`        what runs on each node and who pays, counted from stored rows
-- `log_view`     the state that placements are checked against, kept event by event
+- `usage`        what runs on each node and which account is charged, counted from stored rows
+- `log_view`     the state that placements are checked against, updated event by event
 - `oracle`       which waiting slots can be placed, and which codes keep the others out
 - `node_rules`   a placement against what its template requires of a node
 - `fair_share`   the order of equals within one proposal

@@ -1,12 +1,12 @@
-"""Who may be passed over for a while, by what was said and answered: nobody else may.
+"""Requests that a scheduler may pass over for a while, by what it sent and how that was answered.
 
-    proposed, and not answered     as long as that proposal could still land, by the view of whoever made it
-    refused, or declined           until the pause after a refusal is over, which begins when the refusal is heard, or
-                                   until the view has what the ledger named
+    in flight               while that proposal could still be committed, by the view of its scheduler
+    refused, or declined    until the pause after a refusal ends, which begins when the refusal arrives, or
+                            until the view contains the revision that the ledger named
 
-Told by the log where it says so: what a record answered of its parts, and slots that were given back. A proposal that
-was refused as a whole is in no log: the ledger is asked for it as it answers, and what a scheduler says, apart or
-beside the leader, is read on its way. What a scheduler believes of itself is never asked.
+The log shows partial answers and slots that were given back. A proposal that was refused as a whole is in no log: the
+ledger reports its refusals here, and every command of embedded and standalone schedulers is read on its way. The
+schedulers' own state is never used.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from holdfast.core.ledger.partial import RefusedPart
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.commands import Bind, Propose
 
-#: Of requests that are equal, and wait together: template and assignment's tenant and class, by whoever looks at them.
+#: Equal requests that wait together: template, and the assignment's tenant and priority class.
 WaitingGroup = tuple[str, str, str]
-#: A command by its sender, session and number.
+#: A command: its sender, session and sequence number.
 CommandNumber = tuple[str, Revision, int]
-#: The pause after a first refusal, and the longest; each time it is twice as long.
+#: The pause after a first refusal, and the longest; it doubles each time.
 PAUSE_MS, PAUSE_MOST_MS = 200, 30_000
-#: For so much of the life of a proposal one is meant to be valid.
+#: Share of a proposal's lifetime for which it is meant to be valid.
 MEANT_OF_LIFE = 4, 5
-#: Whoever has an answer looks again within this.
+#: A scheduler runs its next cycle within this time after an answer.
 HEARD_MS = 200
 
 _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class _Pause(NamedTuple):
-    """How often in a row, until when, and up to which revision of the view."""
+    """Number of refusals in a row, end of the pause, and revision up to which the view must catch up."""
 
     times: int
     until: Instant
@@ -46,30 +46,32 @@ class _Pause(NamedTuple):
 
 
 class SchedulerExcuses:
-    """What schedulers of one region said, and what became of it. `equals` says with whom a request waits, `clock` how
-    much time has passed, whatever the ledger's own does."""
+    """Proposals of one region's schedulers and their outcomes. `equals` returns the group in which a request waits;
+    `clock` is the world's time, independent of ledger time.
+    """
 
     def __init__(self, equals: Callable[[Revision, str], WaitingGroup | None], clock: Callable[[], int]) -> None:
         self._equals = equals
         self._clock = clock
         self._pauses: dict[tuple[str, WaitingGroup], _Pause] = {}
-        #: By a command that was refused, all of it or parts: when that was, and whose pauses begin when it is heard.
+        #: By refused command, in full or in part: when, and the pauses that begin when the refusal arrives.
         self._unheard: dict[CommandNumber, tuple[int, dict[tuple[str, WaitingGroup], _Pause]]] = {}
-        #: By a proposal that a scheduler has sent: until when it was meant to be valid.
+        #: By sent proposal: until when it was meant to be valid.
         self._valid: dict[CommandNumber, Instant] = {}
-        #: By session of a scheduler and slot: until when a proposal that it sent can land.
+        #: By session of a scheduler and slot: until when a proposal in flight can be committed.
         self._sent: dict[tuple[str, Revision, Revision, int, str], Instant] = {}
-        #: By session of a scheduler its proposals in their order, which it numbers by: and those by their number.
+        #: By session of a scheduler: its proposals in order of their numbers; and each by its number.
         self._proposals: dict[tuple[str, Revision], list[Propose]] = {}
         self._proposal: dict[CommandNumber, Propose] = {}
-        #: By sender, time and evidence: the number of a proposal, for those that the log has without one.
+        #: By sender, time and evidence: the number of a proposal that has none in the log.
         self._numbers: dict[tuple[str, Instant, bytes], CommandNumber] = {}
-        #: By slot that is reserved: with whom it waited.
+        #: By reserved slot: the group in which it waited.
         self._reserved: dict[SlotKey, WaitingGroup] = {}
 
     def said(self, envelope: Envelope[Any], *, answered: bool) -> None:
-        """A scheduler sends something to its region, or has an answer to it. A life of one beside the leader is told as
-        a session."""
+        """Record a command of a scheduler, or its answer. Each incarnation of an embedded scheduler counts as a
+        session.
+        """
         command, number = envelope.command, (envelope.actor, envelope.session, envelope.sequence)
         if answered:
             self._heard(number)
@@ -88,28 +90,31 @@ class SchedulerExcuses:
                         self._sent[key] = command.valid_until
 
     def number(self, one: Envelope[Any] | LogRecord[Any], evidence: bytes) -> CommandNumber:
-        """What a command goes by. From beside the leader it has no session and no number: a proposal is known again by
-        when it was sent, and by what was said beside it."""
+        """Return the number of a command. An embedded scheduler has no session or number in the log; its proposal is
+        identified by sending time and evidence.
+        """
         number = one.actor, one.session, one.sequence
         return number if one.session else self._numbers.get((one.actor, one.sent, evidence), number)
 
     def made(self, by: CommandNumber, sent: Instant, life_ms: int) -> Instant:
-        """When a proposal was made: it may have waited on its way for others to be answered, and says until when it is
-        meant to be valid."""
+        """Return when a proposal was made, by its end of validity: it may have waited for earlier ones before it was
+        sent.
+        """
         return min(sent, self._valid.get(by, sent + life_ms) - life_ms * MEANT_OF_LIFE[0] // MEANT_OF_LIFE[1])
 
     def sent(self, by: CommandNumber) -> Propose | None:
-        """A proposal as it was sent; None: nobody has told of it."""
+        """Return a proposal as it was sent; None: it was not recorded."""
         return self._proposal.get(by)
 
     def beside(self, by: CommandNumber, in_flight: Iterable[int]) -> list[Propose]:
-        """What a scheduler had on its way when it made a proposal, whatever became of it; what was answered before that
-        was sent included. It numbers what it proposes in one session from 1 on."""
+        """Return what a scheduler had in flight when it made a proposal, including what was answered before that was
+        sent. Proposals of a session are numbered from 1.
+        """
         known = self._proposals.get(by[:2], [])
         return [known[number - 1] for number in in_flight if number <= len(known)]
 
     def refused(self, envelope: Envelope[Any], answer: Refused, at: Instant) -> None:
-        """The region refuses something as a whole, at a time of its own."""
+        """Record a refusal of a complete command at a ledger time."""
         command, number = envelope.command, self.number(envelope, envelope.evidence)
         if isinstance(command, Propose):
             parts = [RefusedPart(*one) for one in answer.facts.get("refused", ())]
@@ -122,8 +127,9 @@ class SchedulerExcuses:
     def met_in_part(
         self, by: CommandNumber, groups: list[WaitingGroup | None], answer: bytes, at: Instant, *, bound: bool = True
     ) -> None:
-        """A proposal has landed but for some parts: whoever lost some may wait as if all had been refused. What is
-        not `bound` is reserved: it has not come through before it is."""
+        """Record a committed proposal with some refused parts: groups with such parts may wait as after a full refusal.
+        Slots that are not `bound` are reserved and have not succeeded yet.
+        """
         lost: dict[int, Revision] = {}
         for one in _unmet.decode(answer) if answer else ():
             lost[one.group] = max(one.catch_up_to, lost.get(one.group, 0))
@@ -134,19 +140,19 @@ class SchedulerExcuses:
                 self._come_through((by[0], group))
 
     def reserved(self, slots: Iterable[SlotKey], group: WaitingGroup | None) -> None:
-        """Slots of one request are reserved, and are bound later or given back."""
+        """Record reserved slots of one request; they are bound or given back later."""
         if group is not None:
             self._reserved.update(dict.fromkeys(slots, group))
 
     def bound(self, actor: str, slots: Iterable[SlotKey]) -> None:
-        """Slots that were reserved are bound."""
+        """Record that reserved slots are bound."""
         for slot in slots:
             group = self._reserved.pop(slot, None)
             if group is not None:
                 self._come_through((actor, group))
 
     def _come_through(self, key: tuple[str, WaitingGroup]) -> None:
-        """What was in vain before does not count any more. A pause that has begun ends when it was to."""
+        """Reset the count of refusals. A pause that has begun keeps its end."""
         known = self._pauses.get(key)
         if known is not None:
             self._pauses[key] = known._replace(times=0)
@@ -155,7 +161,9 @@ class SchedulerExcuses:
                     mine[key] = self._pauses[key]
 
     def declined(self, by: CommandNumber, slots: Iterable[SlotKey], at: Instant) -> None:
-        """Slots that were reserved are given back: whoever waits with them may wait a while. Who gives back knows."""
+        """Record that reserved slots are given back: their group may wait. The scheduler gave them back, so the pause
+        begins now.
+        """
         self._pause(by, [self._reserved.pop(slot, None) for slot in slots], at)
         del self._unheard[by]
 
@@ -171,7 +179,7 @@ class SchedulerExcuses:
             self._pauses[key] = mine[key] = _Pause(times + 1, until, behind)
 
     def _heard(self, by: CommandNumber) -> None:
-        """Whoever was refused knows by now: what it was to wait for begins here."""
+        """Begin the pauses of a refused command when its answer arrives."""
         began, pauses = self._unheard.pop(by, (0, {}))
         for key, pause in pauses.items():
             if self._pauses.get(key) is pause:
@@ -186,7 +194,7 @@ class SchedulerExcuses:
         view: tuple[Revision, Instant],
         at: Instant,
     ) -> bool:
-        """Whether a scheduler may leave a slot alone in what it sent then; a view is a revision, and when that was."""
+        """Return whether a scheduler may leave out a slot of a proposal; `view` is a revision and its time."""
         actor, (assignment, template) = by[0], request
         key = *by[:2], assignment, ordinal, template
         groups = [group for sent in self.beside(by, in_flight) for group in sent.groups]

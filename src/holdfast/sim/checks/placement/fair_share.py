@@ -1,7 +1,7 @@
-"""In one proposal, among those who are equally urgent: who has least comes first, and of a tenant who waits longest.
+"""Within one proposal and one priority, the tenant with the least usage comes first, then the longest wait.
 
-Judged by what the log said when the scheduler looked, and only where that leaves no doubt: its view was the newest, and
-nothing of it was under way. What is due by a deadline is ordered by that, and left alone here.
+The check uses the log up to the scheduler's view. It applies only if that view was the newest and nothing was in
+flight. Requests with a deadline are ordered by it and not checked here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WHOLE = 1_000_000
 
 
 class _Turn(NamedTuple):
-    """A pass: how urgent, whose, since when its group waits at the earliest, and its own requests at the latest."""
+    """A pass: priority, tenant, start of waiting (earliest of its group, latest of its own), usage."""
 
     priority: int
     tenant: str
@@ -32,19 +32,19 @@ class _Turn(NamedTuple):
 
 
 class FairShareCheck:
-    """The judge of one region's turns. It looks after each batch, and judges with what it saw before."""
+    """Checks the order of one region's proposals, by the state before each."""
 
     def __init__(self, state: RegionState, log: RegionLogView) -> None:
         self._state = state
         self._log = log
         self._seq = 0
-        #: After the last batch: since when requests wait, what tenants are charged, and what there is.
+        #: After the last batch: since when requests wait, charges of tenants, capacity of the region.
         self._since: dict[tuple[Revision, str], Instant] = {}
         self._charged: dict[str, Amounts] = {}
         self._whole: Amounts = {}
 
     def look(self) -> None:
-        """After a batch."""
+        """Take over the state after a batch."""
         state = self._state
         self._seq = state.info.seq
         self._since = {(uid, one.template): one.since for uid, some in state.requests.items() for one in some}
@@ -56,7 +56,7 @@ class FairShareCheck:
         }
 
     def judge(self, record: LogRecord[Any], decision: DecisionEvidence) -> str:
-        """What is wrong with the order of a proposal; empty: nothing, or nothing that can be said."""
+        """Return what is wrong with the order of a proposal; empty: nothing, or not certain."""
         if decision.in_flight or seq_of(decision.view) != self._seq:
             return ""
         turns = [turn for one in decision.passes if (turn := self._turn(one, record)) is not None]
@@ -82,7 +82,7 @@ class FairShareCheck:
         return _Turn(self._log.priorities.get(first.priority_class, 0), first.tenant, min(equal), own, taken)
 
     def _passed(self, turn: _Turn, later: _Turn, spent: dict[str, Amounts]) -> str:
-        """Why the later one should have come first, whatever is in doubt; empty: it need not have."""
+        """Return why the later one should certainly have come first; empty: not certain."""
         if turn.tenant == later.tenant:
             waits = turn.earliest - later.latest
             return f"a request of {turn.tenant} came before one that waits for {waits} ms longer" if waits > 0 else ""

@@ -1,6 +1,6 @@
-"""What a region's log says of who stands where and what people decided: kept event by event, beside no other state.
+"""Slots, nodes and overrides of a region by its log, updated event by event.
 
-Every event is a fact that stands for itself, so a few dicts are enough; nothing here is folded by the ledger's code.
+Every event is a complete fact, so a few dicts are enough. Nothing here uses the ledger's fold.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.sim.checks.placement.usage import amounts, is_open, outlives_its_f
 
 
 class SlotInLog(NamedTuple):
-    """A slot on a node: which one, under which template, of which assignment."""
+    """A slot on a node, with its template and assignment."""
 
     node: Revision
     template: str
@@ -28,7 +28,7 @@ class SlotInLog(NamedTuple):
 
 
 class RegionLogView:
-    """A region as its log tells it."""
+    """The tables of one region."""
 
     def __init__(self) -> None:
         self.nodes: dict[Revision, Node] = {}
@@ -37,11 +37,11 @@ class RegionLogView:
         self.priorities: dict[str, int] = {}
         self.validities: dict[str, Revision] = {}
         self.stands: dict[SlotKey, SlotInLog] = {}
-        #: Those that were opened here, and those of the platform: each ledger has uids of its own.
+        #: Overrides of this ledger and of the platform: each ledger has its own uids.
         self.overrides: dict[tuple[str, Revision], Override] = {}
 
     def take(self, event: Any) -> None:  # long: a table of small cases
-        """The next thing that became true. Of placements this is told one by one: see `place`."""
+        """Apply the next event. The caller applies placements one by one."""
         match event:
             case e.NodeStored(node):
                 self.nodes[node.uid] = node
@@ -70,19 +70,19 @@ class RegionLogView:
                 self.validities.pop(gone.key, None)
 
     def position(self, placed: e.SlotsPlaced, ordinal: int, node: Revision) -> None:
-        """One slot stands on a node now."""
+        """Record a slot on its node."""
         self.stands[placed.workload, ordinal] = SlotInLog(node, placed.template, placed.assignment)
 
     def in_force(self, action: OverrideAction, at: Instant) -> set[str]:
-        """What overrides of a kind aim at, of those that have not ended."""
+        """Return the targets of all active overrides of one action."""
         return {one.target for one in self.overrides.values() if one.action is action and one.ends > at}
 
     def valid(self, tenant: str) -> Revision:
-        """The one policy that holds for a tenant's work here."""
+        """Return the policy that is valid for a tenant's work here."""
         return self.validities.get(tenant, self.validities.get("", 0))
 
     def spread(self, workload: Revision, key: str) -> dict[str, int]:
-        """By domain: how many slots of a workload are there that are spread over such domains."""
+        """Return, by domain, the number of a workload's slots that are spread over such domains."""
         counts: dict[str, int] = {}
         for (mine, _), stood in self.stands.items():
             if mine == workload and any(rule.key == key for rule in self.templates[stood.template].spread):
@@ -91,7 +91,7 @@ class RegionLogView:
         return counts
 
     def domains(self, placed: e.SlotsPlaced, key: str, at: Instant, settings: Settings) -> set[str]:
-        """The domains in which there is a node that is meant for such work and large enough, full or not."""
+        """Return the domains with a node that accepts such work and is large enough, full or not."""
         avoided, known = self.in_force(OverrideAction.AVOID_ZONE, at), self.assignments[placed.assignment]
         nodes = [node for node in self.nodes.values() if is_open(node) and node.zone not in avoided]
         if known.exclusive:
@@ -100,24 +100,24 @@ class RegionLogView:
         return {place_of(node, key) for node in nodes if not self.why_not(node, template, known.tenant)}
 
     def why_not(self, node: Node, template: Template, tenant: str) -> str:
-        """Why a node is not for such work, however empty it is; empty: it is."""
+        """Return why a node does not accept such work, even if empty; empty: it does."""
         for taint in node.taints:
             if not any(one.key == taint.key and one.value in ("", taint.value) for one in template.tolerate):
                 return f"it has the taint {taint.key}={taint.value}"
         if (node.tenancy and tenant not in node.tenancy) or node.tenant not in ("", tenant):
-            return f"it is kept for {node.tenancy or node.tenant}, not for {tenant}"
+            return f"it is reserved for {node.tenancy or node.tenant}, not for {tenant}"
         if template.isolation is Isolation.STRICT and not set(STRICT) <= set(node.capabilities):
-            return "it does not keep tenants apart as strictly"
+            return "it does not isolate strictly"
         there = {self.assignments[one.assignment].tenant for one in self.stands.values() if one.node == node.uid}
         if not node.shares_user and Capability.USERS not in node.capabilities and there - {tenant}:
-            return f"it has one user, and work of {sorted(there)} is there"
+            return f"it has one user and runs work of {sorted(there)}"
         labels = {**dict(node.reported_labels), **dict(node.labels)}
         lacks = [name for name, value in template.require if labels.get(name) != value]
         return f"it lacks the label {lacks[0]}" if lacks else "it is too small" if _is_small(node, template) else ""
 
 
 def _is_small(node: Node, template: Template) -> bool:
-    """Whether one would not go on a node that has nothing else."""
+    """Return whether the template does not fit on the empty node."""
     has, need = amounts(node.capacity), amounts(template.need)
     models = template.gpu_models or {one.model for one in node.devices}
     suiting = [one for one in node.devices if one.model in models and one.milli >= template.gpu_milli]

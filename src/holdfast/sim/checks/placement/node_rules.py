@@ -1,10 +1,10 @@
-"""Every placement in a region's log, held against what its template asks of a node, by what the log said before it.
+"""Checks every placement in a region's log against its template, by the log before it.
 
-- meant: the node is open and for such work: taints, tenancy, isolation, one tenant, labels, size
-- given: the devices and ports that it is given are the node's, as many as it asks for, of a model that it takes
-- apart, near: in its domain there are no more of a group than it allows, and some where it has to be near them
+- meant: the node is open and accepts the work: taints, tenancy, isolation, one tenant, labels, size
+- given: its devices and ports are the node's, in the required number, of an accepted model
+- apart, near: its domain has at most the allowed members of a group, and some where `near` requires it
 
-What a node lacks in room is judged by the ledger's invariants, and how even a workload stands by `placed`.
+The ledger's invariants check the free capacity of nodes; `placements` checks the spread.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from holdfast.core.region.commands import SlotPlacement
 from holdfast.sim.checks.placement.log_view import RegionLogView, SlotInLog
 from holdfast.sim.checks.placement.usage import is_open, place_of
 
-#: A promise, and how it is broken.
+#: A property, and how it is violated.
 Broken = tuple[str, str]
 
 
 def placement_errors(log: RegionLogView, template: Template, tenant: str, one: SlotPlacement) -> Iterator[Broken]:
-    """What is wrong with a placement, which stands in the log already."""
+    """Yield the errors of a placement that the view contains already."""
     node = log.nodes[one.node]
     yield from broken_node_rules(log, template, tenant, node)
     yield from _not_given(template, node, one)
@@ -30,12 +30,12 @@ def placement_errors(log: RegionLogView, template: Template, tenant: str, one: S
 
 
 def broken_node_rules(log: RegionLogView, template: Template, tenant: str, node: Node) -> Iterator[Broken]:
-    """Whether a node takes such work at all."""
+    """Yield the reasons for which a node does not accept such work."""
     if not is_open(node):
-        yield "meant", f"{node.name} takes no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
+        yield "meant", f"{node.name} accepts no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
     why = log.why_not(node, template, tenant)
     if why:
-        yield "meant", f"{node.name} is not for it: {why}"
+        yield "meant", f"{node.name} does not accept it: {why}"
 
 
 def _not_given(template: Template, node: Node, one: SlotPlacement) -> Iterator[Broken]:
@@ -43,10 +43,10 @@ def _not_given(template: Template, node: Node, one: SlotPlacement) -> Iterator[B
     wrong = [model for model in models if template.gpu_models and model not in template.gpu_models]
     if len(set(one.devices)) != template.gpus or len(models) != template.gpus or wrong:
         told = f"{template.gpus} devices of {template.gpu_models or 'any model'}"
-        yield "given", f"it asks for {told}, and has {one.devices} of {node.name}: {models}"
+        yield "given", f"it requires {told}, and has {one.devices} of {node.name}: {models}"
     first, last = node.ports
     if len(set(one.ports)) != template.ports or not all(max(1, first) <= port <= last for port in one.ports):
-        yield "given", f"it asks for {template.ports} ports, and has {one.ports} of {node.name}: {node.ports}"
+        yield "given", f"it requires {template.ports} ports, and has {one.ports} of {node.name}: {node.ports}"
 
 
 def _among_others(log: RegionLogView, template: Template, tenant: str, node: Node) -> Iterator[Broken]:
@@ -55,14 +55,14 @@ def _among_others(log: RegionLogView, template: Template, tenant: str, node: Nod
         if len(here) > apart.most:
             yield "apart", f"{len(here)} of {apart.group} are in {apart.key} {place_of(node, apart.key)}"
     for near in [rule for rule in template.near if rule.required]:
-        everybody = _members(log, near.group, tenant)  # itself, too
+        everybody = _members(log, near.group, tenant)  # including the slot itself
         here = [one for one in everybody if _is_in(log, one, node, near.key)]
         if len(everybody) > 1 and len(here) == 1:
-            yield "near", f"none of {near.group} is in {near.key} {place_of(node, near.key)}, and others are elsewhere"
+            yield "near", f"none of {near.group} is in {near.key} {place_of(node, near.key)}, but others are elsewhere"
 
 
 def _members(log: RegionLogView, group: str, tenant: str) -> list[SlotInLog]:
-    """All of a tenant's group: whose template names it."""
+    """Return the slots of a tenant's group: those whose template names it."""
     found = []
     for one in log.stands.values():
         template = log.templates[one.template]

@@ -1,11 +1,10 @@
-"""Whether what waits could be placed: an oracle that shares no line with schedulers or with the ledger's gates.
+"""Whether a waiting slot can be placed: an oracle that shares no code with schedulers or the ledger's gates.
 
-    slot that waits ──▶ shut for all of it?   assigned, in time, lawful, not paused, paid for, not kept for others
-                    ──▶ shut on each node?    open, meant for it, rules about its neighbours, room, devices, ports
+    waiting slot ──▶ refused everywhere?    assigned, in time, lawful, not paused, quota, protected capacity
+                 ──▶ refused on each node?  open, accepts it, rules about its neighbors, capacity, devices, ports
 
-Of a slot it says which node would take it as it stands, without anybody making room; or every code that really keeps it
-from some node. A reason that somebody told is true if its code is among these. Of many that wait each is judged as if
-it were next.
+For each slot it returns a node that accepts it now, without preemption, or every code that keeps it from some node. A
+pending reason is true if its code is among these. Each waiting slot is examined as if it were the next one.
 
 Size: every gate once more, written apart from those that it judges.
 """
@@ -36,19 +35,19 @@ from holdfast.sim.checks.placement.usage import (
     place_of,
 )
 
-#: What is told of a slot that no node would take, were it empty and open.
+#: The code of a slot that no node would accept, even if empty and open.
 NEVER_FITS = "never-fits"
 
 
 class OracleVerdict(NamedTuple):
-    """The node that would take a slot, empty: none; and every code that keeps it from somewhere."""
+    """A node that accepts the slot, empty: none; and every code that excludes it from some node."""
 
     node: str
     shut: frozenset[str]
 
 
 class PlacementOracle:
-    """What a region could place, at one moment of its ledger's time; were some slots of it not there."""
+    """What a region can place at one ledger time, as if some slots did not exist."""
 
     def __init__(self, state: RegionState, at: Instant, without: Collection[SlotKey] = ()) -> None:
         self.counted = CountedRegion(state, at, without)
@@ -57,13 +56,13 @@ class PlacementOracle:
         self._avoided = {one.target for one in self._in_force(OverrideAction.AVOID_ZONE)}
 
     def waiting(self) -> Iterator[tuple[Slot, OracleVerdict]]:
-        """Every slot that waits, with what is to be said of it."""
+        """Yield every waiting slot with its verdict."""
         for slot in self.counted.slots.values():
             if slot.phase == "pending":
                 yield slot, self.verdict(slot)
 
     def verdict(self, slot: Slot) -> OracleVerdict:
-        """Whether a slot that waits could be placed now."""
+        """Return whether a waiting slot can be placed now."""
         shut, nodes = {str(code) for code in self.shut(slot)}, self.counted.nodes.values()
         codes = set(shut)
         for node in nodes:
@@ -75,10 +74,10 @@ class PlacementOracle:
             codes.add(NEVER_FITS if nodes else Code.NODE_UNAVAILABLE.value)
         return OracleVerdict("", frozenset(codes))
 
-    # For all of it
+    # For all nodes
 
     def shut(self, slot: Slot) -> Iterator[str]:
-        """Every code for which a slot is placed on no node, whatever these say."""
+        """Yield every code that excludes a slot from all nodes."""
         assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
         asked = [share for share in assignment.shares if share.template == slot.template and share.count > 0]
         if not asked or assignment.stage is not AssignmentStage.ACTIVE or not self._has_right(assignment, slot):
@@ -109,7 +108,7 @@ class PlacementOracle:
         return known is None or not known.spec.reclaimable
 
     def _unpaid(self, slot: Slot, assignment: Assignment, need: Amounts) -> Iterator[str]:
-        """What is charged already needs no payer."""
+        """Yield missing quota; a slot that is charged already needs none."""
         if not assignment.accounts:
             yield from (Code.NOT_FOUND, Code.OVER_GRANT)
             return
@@ -127,7 +126,7 @@ class PlacementOracle:
         return all(charged.get(name, 0) + more <= target.get(name, 0) for name, more in need.items() if more)
 
     def _crowds_out(self, tenant: str, need: Amounts) -> bool:
-        """Whether one more would take of what is kept for others on all open nodes together."""
+        """Return whether one more slot would use capacity that is protected for others, over all open nodes."""
         kept: Amounts = {}
         for account, allowance in self._state.accepted_grants.items():
             if account != f"quota/{tenant}":
@@ -144,10 +143,10 @@ class PlacementOracle:
                 return True
         return False
 
-    # On a node
+    # For one node
 
     def refusals(self, slot: Slot, node: Node) -> Iterator[str]:
-        """Every code for which a node does not take a slot now."""
+        """Yield every code for which a node does not accept a slot now."""
         assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
         if not is_open(node) or node.zone in self._avoided:
             yield Code.NODE_UNAVAILABLE
@@ -188,13 +187,13 @@ class PlacementOracle:
                 yield Code.NEAR
 
     def spread(self, slot: Slot, key: str) -> dict[str, int]:
-        """By domain in which it could stand, were it empty: how many of the slot's workload are spread over it."""
+        """Return, by domain that would accept it if empty, how many of the slot's workload are spread over it."""
         stand = self._stand(slot, key)
         open_ = {place_of(node, key) for node in self.counted.nodes.values() if self._could_stand(slot, node)}
         return {where: stand.get(where, 0) for where in sorted(open_)}
 
     def _stand(self, slot: Slot, key: str) -> dict[str, int]:
-        """By domain, whoever could stand there: how many of the slot's workload are spread over it."""
+        """Return, by every domain, how many of the slot's workload are spread over it."""
         counts: dict[str, int] = {}
         for one in self.counted.standing():
             rules = [rule.key for rule in self.counted.template(one).spread]
@@ -204,7 +203,7 @@ class PlacementOracle:
         return counts
 
     def _could_stand(self, slot: Slot, node: Node) -> bool:
-        """Whether a node is open, for such work and large enough for it, full or not."""
+        """Return whether a node is open and accepts such work of this size, full or not."""
         assignment = self._state.assignments[slot.assignment]
         if not is_open(node) or node.zone in self._avoided:
             return False
@@ -212,7 +211,7 @@ class PlacementOracle:
         return fenced and not self._never(slot, node)
 
     def _members(self, group: str, tenant: str) -> list[Node]:
-        """The nodes of all members of a tenant's group, one for each of them."""
+        """Return the node of each member of a tenant's group."""
         found = []
         for one in self.counted.standing():
             template = self.counted.template(one)
@@ -244,7 +243,7 @@ class PlacementOracle:
             yield Code.PORT
 
     def _never(self, slot: Slot, node: Node) -> bool:
-        """Whether a node would not take it, were it empty and open."""
+        """Return whether a node would not accept the slot even if empty and open."""
         template, tenant = self.counted.template(slot), self._state.assignments[slot.assignment].tenant
         meant = any(code != Code.ONE_TENANT for code in self._not_meant(template, tenant, node))
         has, need = amounts(node.capacity), amounts(template.need)

@@ -1,12 +1,11 @@
-"""Every placement in a region's log, judged where it stands by what the log said before it, and by no gate.
+"""Checks every placement in a region's log against the log before it, without the ledger's gates.
 
-- spread: it does not make its workload more uneven over domains than its rule allows
-- policy-valid: it was decided under the one policy that is valid here for its tenant
-- meant, given, apart, near: the node is one that its template takes (`node_rules`)
-- paused: nobody had paused its tenant's scheduling, and nobody avoids the zone that it went to; nor is anything mended
-  while repair is paused
-- queue-order: nobody who could have been placed is passed over by somebody of lower priority (`queue_order`), or in
-  one proposal by an equal who has more, or waits for less long (`fair_share`)
+- spread: it does not exceed the skew that its workload's rule allows
+- policy-valid: it was decided under the policy that is valid for its tenant
+- meant, given, apart, near: its template accepts the node (`node_rules`)
+- paused: no override paused its tenant's scheduling or avoids its zone; repair does nothing while it is paused
+- queue-order: no request that could be placed is passed over by one of lower priority (`queue_order`), or in one
+  proposal by an equal one whose tenant has more, or that waits for less long (`fair_share`)
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from holdfast.sim.checks.placement.usage import place_of
 
 PROPOSE = "propose"
 UNRESERVE = "unreserve"
-#: Who mends, and what of it people can pause: that a breach is over may be said at any time.
+#: The repair controller, and its commands that an override can pause; it may close breaches at any time.
 REPAIR = "controller/repair"
 PAUSABLE = ("move", "stop", "drop-hold")
 
 
 class PlacementCheck:
-    """The judge of one region's placements. `state` is the audited one, as it is after a batch.
+    """Checks the placements of one region. `state` is the audited state after each batch.
 
-    The order of the queue is judged as long as schedulers hear of everything (`hears`): who is deaf passes whom it has
-    not heard of. What kept nodes out of choices is counted into `acted`. `past` is the state after an earlier batch.
+    The order of the queue is checked only while schedulers receive all changes (`hears`): otherwise they cannot have
+    all requests. `acted` counts the codes that excluded nodes. `past` returns the state after an earlier batch.
     """
 
     def __init__(
@@ -63,11 +62,10 @@ class PlacementCheck:
         self._log = RegionLogView()
         self.queue = QueueOrderCheck(state, self._log, clock, past)
         self._turns = FairShareCheck(state, self._log)
-        #: How many placements were judged.
         self.judged = 0
 
     def take(self, batch: Batch[Any], evidence: Callable[[], Iterable[Evidence]]) -> None:
-        """The next batch; what its senders said besides is asked for only if something was placed."""
+        """Check the next batch; `evidence` is read only if a proposal is in it."""
         proposals = any(record.command == PROPOSE for record in batch.records)
         said = {one.record: one.payload for one in evidence()} if proposals else {}
         position = pack_revision(batch.header.seq)
@@ -108,11 +106,11 @@ class PlacementCheck:
                 here = counts[place_of(self._log.nodes[one.node], rule.key)]
                 least = min((counts.get(where, 0) for where in domains), default=here)
                 if here - least > rule.max_skew:
-                    told = f"{counts} over {rule.key} {sorted(domains)}, and at most {rule.max_skew} apart are allowed"
+                    told = f"{counts} over {rule.key} {sorted(domains)}, and the allowed skew is {rule.max_skew}"
                     self._tell("spread", position, f"slot {slot} makes it {told}")
 
     def _judge_bound(self, slot: SlotKey, node: Revision, at: Instant, position: Revision) -> None:
-        """A slot that was reserved is bound: whatever was so then must be so still."""
+        """Check the binding of a reserved slot: the rules must still hold."""
         self._judge_pause(slot, node, at, position)
         stands = self._log.stands[slot]
         template, tenant = self._log.templates[stands.template], self._log.assignments[stands.assignment].tenant
@@ -128,13 +126,13 @@ class PlacementCheck:
             self._tell("paused", position, f"slot {slot} was placed in zone {zone}, which is avoided")
 
     def _judge_repair(self, record: LogRecord[Any], position: Revision) -> None:
-        """While people have paused repair it gives up nothing, and stops nothing."""
+        """Check that repair does nothing while an override pauses it."""
         if (
             record.actor == REPAIR
             and record.command in PAUSABLE
             and self._log.in_force(OverrideAction.PAUSE_REPAIR, record.at)
         ):
-            self._tell("paused", position, f"repair did {record.command} while it is paused")
+            self._tell("paused", position, f"repair sent {record.command} while it is paused")
 
     def _judge_decided(self, record: LogRecord[Any], evidence: bytes, position: Revision) -> None:
         decision, by = _decision(evidence), self.queue.excused.number(record, evidence)
@@ -160,7 +158,7 @@ def _placed(record: LogRecord[Any]) -> list[SlotsPlaced]:
 
 
 def _decision(payload: bytes) -> DecisionEvidence:
-    """What the scheduler said; nothing when it said something else, or it was cut."""
+    """Decode the scheduler's evidence; return an empty one if it is of another type or truncated."""
     try:
         found = read_evidence(payload) if payload else None
     except (msgspec.MsgspecError, UnicodeDecodeError):

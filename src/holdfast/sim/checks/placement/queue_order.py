@@ -1,12 +1,12 @@
-"""The order of the queue, judged by the log: whoever is of higher priority and could be placed comes first.
+"""Checks the order of the queue by the log: a request of higher priority that can be placed comes first.
 
-    after each batch: who waits and could be placed, since when?      (the oracle, where several priorities wait)
-    a proposal: what it says of its view ──▶ who could be placed there all the while, still waits, and could be placed
-                beside all of it that is as urgent, while lower ones were ──▶ passed over, unless excused (`excuses`),
-                or what is as urgent in it and all that its scheduler had on its way left no room on that view
+    after each batch: which slots wait and can be placed, since when?   (the oracle, if several priorities wait)
+    a proposal, with its view ──▶ slots that could be placed since that view, still wait, and fit beside its slots of
+                equal or higher priority, while lower ones were placed ──▶ passed over, unless excused (`excuses`),
+                or unless its urgent slots and all slots in flight left no capacity on that view
 
-A proposal is made under one policy, and either binds or reserves: who is of another kind than what is as urgent in it
-comes next.
+A proposal has one policy, and either binds or reserves: a request of another kind than its most urgent ones waits for
+the next proposal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from holdfast.sim.checks.placement.oracle import PlacementOracle
 
 
 class WaitingSlot(NamedTuple):
-    """A slot that waits and could be placed: of which assignment and template, and since which batch."""
+    """A slot that waits and can be placed: assignment, template, and the batch since which it can."""
 
     assignment: Revision
     template: str
@@ -38,19 +38,19 @@ class WaitingSlot(NamedTuple):
 
 
 class LandedProposal(NamedTuple):
-    """A proposal that has landed: whose, what it was based on, what was placed, when it was made, where in the log."""
+    """A committed proposal: its number, evidence, placements, time of making, position in the log."""
 
     by: CommandNumber
     decision: DecisionEvidence
     placed: tuple[SlotsPlaced, ...]
     made: Instant
     position: Revision
-    #: What its scheduler had on its way when it was made, and has landed since.
+    #: Placements that were in flight when it was made and were committed since.
     beside: tuple[SlotsPlaced, ...]
 
 
 class PassedOverSlot(NamedTuple):
-    """A slot that was passed over by a proposal, as far as is known."""
+    """A slot that a proposal seems to have passed over."""
 
     slot: SlotKey
     one: WaitingSlot
@@ -58,25 +58,25 @@ class PassedOverSlot(NamedTuple):
 
 
 class QueueOrderCheck:
-    """The judge of one region's queue."""
+    """Checks the queue of one region."""
 
     def __init__(
         self, state: RegionState, log: RegionLogView, clock: Callable[[], int], past: Callable[[int], RegionState]
     ) -> None:
         self._state = state
         self._log = log
-        #: The state after a batch, folded anew.
+        #: Returns the state after a batch, folded again.
         self._past = past
         self.excused = SchedulerExcuses(self._equals, clock)
         self._could: dict[SlotKey, WaitingSlot] = {}
-        #: By template: whether its slots are bound at once, as far as that was seen.
+        #: By template: whether its slots are bound at once, as last seen.
         self._binds: dict[str, bool] = {}
-        #: Proposals of this batch, and who was passed over in the last one: a refusal is answered after its batch.
+        #: Proposals of this batch, and slots passed over in the last one: a refusal arrives after its batch.
         self._proposed: list[LandedProposal] = []
         self._passed: list[PassedOverSlot] = []
-        #: By scheduler: where in the log its proposals are, and what they placed.
+        #: By scheduler: positions and placements of its proposals.
         self._landed: dict[str, list[tuple[int, tuple[SlotsPlaced, ...]]]] = {}
-        #: By batch: when it was written.
+        #: By batch: its ledger time.
         self._written: dict[int, Instant] = {}
 
     def _equals(self, assignment: Revision, template: str) -> WaitingGroup | None:
@@ -84,11 +84,11 @@ class QueueOrderCheck:
         return (template, known.tenant, known.priority_class) if known is not None else None
 
     def priority(self, assignment: Revision) -> int:
-        """How urgent an assignment is; the highest first."""
+        """Return the priority of an assignment; the highest comes first."""
         return self._log.priorities.get(self._log.assignments[assignment].priority_class, 0)
 
     def confirmed(self) -> list[tuple[Revision, str]]:
-        """Before a batch: who was passed over in the one before and where, and is not excused by what was answered."""
+        """Before a batch: return the slots that the last one passed over without an excuse."""
         found, passed, self._passed = [], self._passed, []
         for slot, one, by in passed:
             view = by.decision.view
@@ -97,15 +97,14 @@ class QueueOrderCheck:
                 by.by, by.decision.in_flight, (one.assignment, one.template), slot[1], seen, by.made
             )
             if not excused and self._had_room(slot, one, by):
-                told = (
-                    f"could be placed since batch {one.since}, on a view of {seq_of(view)}, and lower priorities were"
-                )
+                told = f"could be placed since batch {one.since}, on view {seq_of(view)}, but lower priorities were"
                 found.append((by.position, f"slot {slot} {told}"))
         return found
 
     def _had_room(self, slot: SlotKey, one: WaitingSlot, by: LandedProposal) -> bool:
-        """Whether a slot could be placed on the view of a proposal, beside what is as urgent in it, and beside all that
-        was on its way: whether that was in its turn is asked when it lands."""
+        """Return whether a slot could be placed on a proposal's view beside its urgent slots and all in flight. The
+        order of those in flight is checked when they are committed.
+        """
         mine = self.priority(one.assignment)
         urgent = [event for event in by.placed if self.priority(event.assignment) >= mine]
         beside = [*by.beside, *urgent, *self._named(by, mine)]
@@ -129,9 +128,12 @@ class QueueOrderCheck:
         return bool(PlacementOracle(state, self._written.get(seq, 0)).verdict(waits).node)
 
     def _named(self, by: LandedProposal, mine: int) -> list[SlotsPlaced]:
-        """The same by what its scheduler sent, as if all of it had landed: what was refused since, for it was withdrawn
-        meanwhile or had another node by then, stood on that view as well. One beside the leader has such parts, too: a
-        batch may withdraw a slot just before the proposal that was sent meanwhile."""
+        """Return the urgent slots of a proposal and all in flight, as sent.
+
+        The log lacks the parts that were refused, because a slot was withdrawn or had a node by then. They used
+        capacity on that view as well. An embedded scheduler has such parts too, if its batch withdraws a slot before
+        the proposal.
+        """
         known_here, itself = self._log.assignments, self.excused.sent(by.by)
         own = [group for group in itself.groups if group.assignment in known_here] if itself is not None else []
         groups = [group for group in own if self.priority(group.assignment) >= mine]
@@ -150,7 +152,9 @@ class QueueOrderCheck:
         return found
 
     def take(self, record: LogRecord[Any], by: CommandNumber, decision: DecisionEvidence, position: Revision) -> str:
-        """A proposal that landed, before its batch is looked at; what is wrong with its own order, empty: nothing."""
+        """Take a committed proposal before the rest of its batch. Return what is wrong with its own order; empty:
+        nothing.
+        """
         placed = tuple(event for event in record.events if isinstance(event, SlotsPlaced))
         requests = [(uid, one.template) for one in decision.passes for uid, _ in one.requests]
         groups = [self._equals(*request) for request in requests]
@@ -163,7 +167,7 @@ class QueueOrderCheck:
         self.excused.met_in_part(by, groups, record.answer, record.at, bound=bound)
         order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
         if order != sorted(order, reverse=True):
-            return f"in one proposal requests of priorities {order} were served in turn"
+            return f"one proposal served requests of priorities {order} in this order"
         made = self.excused.made(by, record.sent, self._state.info.settings.proposal_life)
         landed = self._landed.setdefault(record.actor, [])
         if placed and decision.passes:
@@ -175,7 +179,7 @@ class QueueOrderCheck:
         return ""
 
     def look(self, at: Instant) -> None:
-        """After a batch: who seems to be passed over, and who waits now and could be placed."""
+        """After a batch: find slots that seem passed over, and slots that wait and can be placed."""
         proposed, self._proposed = self._proposed, []
         self._written[self._state.info.seq] = at
         waiting = [slot for slot in self._state.slots.values() if slot.phase is Phase.PENDING]
@@ -197,7 +201,9 @@ class QueueOrderCheck:
         return known if known is not None and known[:2] == (slot.assignment, slot.template) else None
 
     def _passed_by(self, proposed: LandedProposal, waiting: list[Slot], at: Instant) -> list[PassedOverSlot]:
-        """Who waited and could be placed all the while, and beside all that is as urgent."""
+        """Return slots that waited and could be placed since the proposal's view, beside all of equal or higher
+        priority.
+        """
         urgent: dict[SlotKey, int] = {
             (event.workload, one.ordinal): self.priority(event.assignment)
             for event in proposed.placed
@@ -220,7 +226,7 @@ class QueueOrderCheck:
         return found
 
     def _is_of_its_kind(self, one: WaitingSlot, other: SlotsPlaced) -> bool:
-        """Whether it may be in the same proposal."""
+        """Return whether it could be in the same proposal: same policy, and both bind or both reserve."""
         tenant, others = (self._log.assignments[uid].tenant for uid in (one.assignment, other.assignment))
         same = self._log.valid(tenant) == self._log.valid(others)
         return same and self._binds.get(one.template) is other.bound

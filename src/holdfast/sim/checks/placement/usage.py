@@ -1,6 +1,6 @@
-"""What stands in a region, counted anew from its stored rows: no sum that a ledger keeps is believed.
+"""Usage of a region, counted from its stored rows: no sum of the ledger is trusted.
 
-Amounts are plain dicts by the name of the resource; a resource that is not named is zero.
+Amounts are plain dicts by the name of the resource; a missing resource is zero.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from holdfast.core.region.state.tables import RegionState
 
 Amounts = dict[str, int]
 
-#: Phases in which a slot is on no node.
 NOWHERE = (Phase.PENDING, Phase.RELEASED)
 
 
 def amounts(of: Resources) -> Amounts:
-    """Every resource by its name."""
+    """Return every resource by its name."""
     return {"cpu": of.cpu, "memory": of.memory, "disk": of.disk, "gpu": of.gpu, **dict(of.extended)}
 
 
@@ -34,29 +33,29 @@ def grow(into: Amounts, by: Amounts) -> None:
 
 
 def larger(one: Amounts, other: Amounts) -> Amounts:
-    """The larger amount of each resource."""
+    """Return the larger amount of each resource."""
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
 def is_open(node: Node) -> bool:
-    """Whether anything new may come to a node: its agent speaks, and nobody keeps it closed."""
+    """Return whether a node accepts new slots: its agent has a session, and no operator closed it."""
     closed = node.cordoned or node.draining or node.health is not NodeHealth.READY
     return node.session != 0 and not closed
 
 
 def outlives_its_fence(node: Node, settings: Settings) -> bool:
-    """Whether a process there may live on when its identity is given away: its agent goes by other times."""
+    """Return whether a process there may outlive the fence of its identity, since its agent uses older settings."""
     slow = -(-settings.session_lease * settings.drift_per_million // 1_000_000)
     return settings.session_lease + slow + node.overrun > settings.fence_time
 
 
 def place_of(node: Node, key: str) -> str:
-    """The node's domain of a topology key."""
+    """Return the node's domain of a topology key."""
     return {"zone": node.zone, "pool": node.pool, "node": node.name}[key]
 
 
 class CountedNode:
-    """What a node has taken: by work that stays, by all work, by holds; devices by index; ports; who is there."""
+    """Usage of a node: firm work, all work, holds; ports; the slots and holds."""
 
     def __init__(self) -> None:
         self.firm: Amounts = {}
@@ -67,13 +66,13 @@ class CountedNode:
         self.holds: list[Reservation] = []
 
     def take(self, firm: Amounts, everything: Amounts) -> None:
-        """Count so much more."""
+        """Add usage."""
         grow(self.firm, firm)
         grow(self.all, everything)
 
 
 class CountedRegion:
-    """A region at one moment of its ledger's time, without some slots."""
+    """Usage of a region at one ledger time, without some slots."""
 
     def __init__(self, state: RegionState, at: Instant, without: Collection[SlotKey] = ()) -> None:
         self.state, self.at = state, at
@@ -81,7 +80,7 @@ class CountedRegion:
         self.slots = {key: slot for key, slot in state.slots.items() if key not in without}
         self.templates = dict(state.templates.items())
         self.on = {uid: CountedNode() for uid in self.nodes}
-        #: By account: what it is charged, and what firm work of that stands on nodes.
+        #: By account: its charge, and what its firm slots on nodes use.
         self.charged: dict[str, Amounts] = {}
         self.placed: dict[str, Amounts] = {}
         for slot in self.slots.values():
@@ -95,15 +94,15 @@ class CountedRegion:
             self._count_node(where)
 
     def template(self, slot: Slot) -> Template:
-        """What a slot runs."""
+        """Return the template of a slot."""
         return self.templates[slot.template]
 
     def tenant(self, slot: Slot) -> str:
-        """Whose it is."""
+        """Return the tenant of a slot."""
         return self.state.assignments[slot.assignment].tenant
 
     def standing(self) -> Iterable[Slot]:
-        """Every slot that is on a node."""
+        """Return every slot that is on a node."""
         return (slot for where in self.on.values() for slot in where.slots)
 
     def _count_slot(self, slot: Slot) -> None:
@@ -117,7 +116,7 @@ class CountedRegion:
                 grow(self.placed.setdefault(slot.account, {}), need)
 
     def _count_node(self, where: CountedNode) -> None:
-        """A binding that waits for others takes, with them, the larger of what comes and what leaves."""
+        """Count a node's slots. A successor and its victims use the larger of the two amounts."""
         for slot in where.slots:
             where.ports.update(slot.ports)
             if slot.successor is not None:
@@ -134,12 +133,12 @@ class CountedRegion:
 
 
 def _with_devices(need: Amounts, devices: Iterable[int], milli: int) -> Amounts:
-    """Amounts with the devices that are taken, each a resource of its own."""
+    """Add the used devices to the amounts, each as its own resource."""
     return {**need, **{device(index): milli for index in devices}}
 
 
 def device(index: int) -> str:
-    """The name of one device's room."""
+    """Return the resource name of one device."""
     return f"device {index}"
 
 

@@ -1,12 +1,12 @@
 """Checks of one region's log, batch by batch.
 
-Lives here: one class per property, each with `take(batch)`. Must not: read other ledgers, judge placements.
+Lives here: one class per property, each with `take(batch)`. Must not: read other ledgers, check placements.
 
 - `disruption_budget`     voluntary stops stay within the disruption budget
 - `stop_causes`           the cause of every stop is true
 - `replica_churn`         controllers do not end replicas more often than there were reasons
 - `evictions`             replicas leave a tainted node in time
-- `silent_node_rate`      only a limited number of silent nodes is given up per window
+- `silent_node_rate`      only a limited number of silent nodes counts as lost per window
 - `endpoint_withdrawals`  most endpoints are never withdrawn at once
 - `registry`              the checks of one region, as one list
 """

@@ -1,7 +1,7 @@
-"""No more replicas that serve are stopped of somebody's own will than the disruption budget leaves, judged by the log.
+"""Checks by the log that voluntary stops of serving replicas stay within the disruption budget.
 
-A region's share of the budget comes with its assignment. What serves beyond the wanted number costs nothing; what its
-owner asked for, and what is forced, is not asked.
+A region's share of the budget is part of its assignment. Replicas beyond the wanted number, stops that the owner
+requested and forced stops cost nothing.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from holdfast.sim.checks.ledger_audit import Finding
 
 
 class DisruptionBudgetCheck:
-    """The judge of one region's stops."""
+    """Checks the stops of one region."""
 
     def __init__(self, where: str, find: Callable[[Finding], None]) -> None:
         self._where = where
         self._find = find
         self._assignments: dict[Revision, Assignment] = {}
-        #: By slot that stands: of which assignment; and by slot that serves.
+        #: The assignment of each placed slot; and the slots that serve.
         self._of: dict[SlotKey, Revision] = {}
         self._serving: set[SlotKey] = set()
         self._count: Counter[Revision] = Counter()
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         position = pack_revision(batch.header.seq)
         for record in batch.records:
             for event in record.events:
@@ -67,7 +67,7 @@ class DisruptionBudgetCheck:
             assignment = self._assignments[self._of[slot]]
             wanted, serving = sum(share.count for share in assignment.shares), self._count[assignment.uid]
             if serving - 1 < wanted - assignment.disruption:
-                told = f"{serving} of {wanted} serve, and {assignment.disruption} may be gone"
+                told = f"{serving} of {wanted} serve, at most {assignment.disruption} may be down"
                 place = f"{self._where} {format_revision(position)}"
                 self._find(Finding("budget", f"{place}: slot {slot} is stopped for {cause!r} while {told}"))
         self._serve(slot, serves=False)

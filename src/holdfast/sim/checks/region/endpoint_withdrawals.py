@@ -1,6 +1,4 @@
-"""Most addresses are not taken from the list at once, judged by the log: then it is rather the region that reaches
-nobody.
-"""
+"""Checks by the log that most endpoints are never withdrawn at once: then the region itself is probably cut off."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
 
 WITHDRAWN = "withdrawn"
-#: Fewer than this are never most of them; what is withdrawn within so much time was failing together.
+#: Fewer than this many never count as most; withdrawals within this time count as one event.
 MOST_LEAST, TOGETHER_MS = 3, 2_000
 
 
 class EndpointWithdrawalCheck:
-    """The judge of one region's list. `state` is the audited one, as it is after a batch."""
+    """Checks one region's endpoint list. `state` is the audited state after each batch."""
 
     def __init__(self, where: str, state: RegionState, find: Callable[[Finding], None]) -> None:
         self._where = where
@@ -30,7 +28,7 @@ class EndpointWithdrawalCheck:
         self._withdrawn: list[Instant] = []
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         for record in batch.records:
             moves = [one for event in record.events if isinstance(event, SlotsMoved) for one in event.moves]
             gone = [one for one in moves if one.phase is Phase.READY and one.cause == WITHDRAWN]
@@ -43,7 +41,7 @@ class EndpointWithdrawalCheck:
         count = len(self._withdrawn)
         whole = count + sum(self._is_asked(slot) for slot in self._state.slots.values())
         if count >= MOST_LEAST and 2 * count > whole:
-            told = f"of {whole} addresses {count} are taken from the list at once"
+            told = f"{count} of {whole} endpoints are withdrawn at once"
             self._find(Finding("most-listed", f"{self._where} batch {seq}: {told}"))
 
     def _is_asked(self, slot: Slot) -> bool:

@@ -1,9 +1,9 @@
-"""What a taint evicts leaves soon, judged by the log: not at the deadline of whatever else is broken.
+"""Checks by the log that slots leave a node soon after an evicting taint.
 
-    a node has a taint that evicts ──▶ the next batch: whoever is there and does not tolerate it is due
-                                   ──▶ two more batches, decided a while later by the same leader: still there
+    a node has an evicting taint ──▶ the next batch: each slot there without a toleration is due
+                                 ──▶ two more batches, a while later in the same term: still there
 
-So much time is only asked of a leader that can write, and that nobody has told to leave repair alone.
+The limit applies only if the leader can write and no override pauses repair.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
 
-#: Whoever is due is stopped within this, or by the second batch after it.
+#: A due slot is stopped within this time, or by this many batches after it.
 SOON_MS, BATCHES = 2_000, 2
 
 
 class _Due(NamedTuple):
-    """Since when, in which term, and by how many batches it should have been stopped and was not."""
+    """Since when, and in which term, a slot is due, and how many late batches did not stop it."""
 
     since: Instant
     term: int
@@ -32,8 +32,9 @@ class _Due(NamedTuple):
 
 
 class EvictionCheck:
-    """The judge of one region's taints. `state` is the audited one, as it is after a batch; `hears` says whether
-    controllers are told of what happens."""
+    """Checks the evictions of one region. `state` is the audited state after each batch; `hears` returns whether
+    controllers receive all changes.
+    """
 
     def __init__(
         self, where: str, state: RegionState, find: Callable[[Finding], None], hears: Callable[[], bool]
@@ -42,11 +43,11 @@ class EvictionCheck:
         self._state = state
         self._find = find
         self._hears = hears
-        #: By slot, and where it stands under which epoch.
+        #: Due slots, each with its node and binding epoch.
         self._due: dict[tuple[SlotKey, Revision, Revision], _Due] = {}
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         if not batch.records:
             return
         at, term, due = batch.records[0].at, batch.header.term, dict[tuple[SlotKey, Revision, Revision], _Due]()
@@ -54,7 +55,7 @@ class EvictionCheck:
             for key in self._evicted():
                 known = self._due.get(key)
                 if known is None or known.term != term:
-                    known = _Due(-1, term, 0)  # it counts from the next batch: whoever wrote this one may not know yet
+                    known = _Due(-1, term, 0)  # counts from the next batch: this one may have been decided before
                 elif known.since < 0:
                     known = known._replace(since=at)
                 elif at >= known.since + SOON_MS:
@@ -66,7 +67,7 @@ class EvictionCheck:
 
     def _tell(self, key: tuple[SlotKey, Revision, Revision], late: int, seq: int) -> None:
         slot, node, _ = key
-        told = f"slot {slot} stays on {self._state.nodes[node].name} for {late} ms, which a taint evicts it from"
+        told = f"slot {slot} stays on {self._state.nodes[node].name} for {late} ms despite an evicting taint"
         self._find(Finding("evicted", f"{self._where} batch {seq}: {told}"))
 
     def _is_paused(self, at: Instant) -> bool:

@@ -1,4 +1,4 @@
-"""Those who judge a region's log batch by batch and need no more than that, put together for one region."""
+"""The checks that read only one region's log, batch by batch."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from holdfast.sim.checks.region.stop_causes import StopCauseCheck
 
 
 class RegionLogCheck(Protocol):
-    """Who is told of each batch, once it is part of the audited state."""
+    """A check that receives each batch after it is part of the audited state."""
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
 
 
 def region_checks(
     name: str, state: RegionState, find: Callable[[Finding], None], hears: Callable[[], bool]
 ) -> tuple[RegionLogCheck, ...]:
-    """The judges of a region; `hears` says whether controllers there are told of what happens."""
+    """Return the checks of a region; `hears` returns whether its controllers receive all changes."""
     return (
         DisruptionBudgetCheck(name, find), StopCauseCheck(name, find), ReplicaChurnCheck(name, find),
         LinkStepCheck(name, find),

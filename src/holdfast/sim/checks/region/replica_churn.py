@@ -1,7 +1,7 @@
-"""Nobody changes a replica to and fro: how often controllers end one is bounded by how often somebody had a reason to.
+"""Checks that controllers do not undo each other's work: they end a replica at most as often as there were reasons.
 
-A replica may be stopped or withdrawn because its workload was asked for otherwise, its node was, or an override said
-so: each of those once or twice. Two controllers that undo each other's work need no reason, and pass any bound.
+Reasons are a changed assignment, an operator's change of a node, and an override; each allows one or two ends. Two
+controllers that undo each other's work have no reasons and exceed every limit.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region import events as e
 from holdfast.sim.checks.ledger_audit import Finding
 
-#: So often a replica may be ended by controllers without anybody having asked for anything else, and for each reason.
+#: How often controllers may end a replica without a reason, and in addition for each reason.
 AT_FIRST, EACH = 4, 2
 WITHDRAWN = "withdrawn"
 
 
 class ReplicaChurnCheck:
-    """The judge of one region's replicas."""
+    """Checks the replicas of one region."""
 
     def __init__(self, where: str, find: Callable[[Finding], None]) -> None:
         self._where = where
         self._find = find
         self._ended: dict[SlotKey, int] = {}
-        #: By workload, how often it was asked for otherwise; and how often something was that may concern everybody.
+        #: By workload: changes of its assignment; and changes that may concern every workload.
         self._asked: dict[Revision, int] = {}
         self._others = 0
         self._told: set[SlotKey] = set()
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         for record in batch.records:
             for event in record.events:
                 self._take(event, record.command)
@@ -57,5 +57,5 @@ class ReplicaChurnCheck:
             reasons = self._asked.get(slot[0], 0) + self._others
             if ended > AT_FIRST + EACH * reasons and slot not in self._told:
                 self._told.add(slot)
-                told = f"was ended {ended} times, at last for {cause!r}, and there were {reasons} reasons to"
+                told = f"was ended {ended} times, the last time for {cause!r}, with {reasons} reasons"
                 self._find(Finding("churn", f"{self._where}: slot {slot} {told}"))

@@ -1,8 +1,8 @@
-"""When many nodes are silent at once, few of them are given up at a time, judged by the log (RULES 5).
+"""Checks by the log that few nodes count as lost at a time when many are silent (RULES 5).
 
-They may all be well, and it is the region that hears nobody: so in any minute two nodes at most are given up, or a
-fifth of all. What is critical and merely replaced does not wait for that. A new leader waits for all fences together,
-and so does who was paused: then many fall at once.
+If many nodes are silent, the region itself may be cut off. So within a minute at most two nodes, or a fifth of all,
+count as lost. Critical slots that are merely replaced do not wait. After a new term or a pause of repair many fences
+may pass together.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
 
 WINDOW_MS = 60_000
-#: So many nodes in a window, or so many percent of all, whichever is more.
+#: Limit of lost nodes in a window: this number, or this percentage of all, whichever is more.
 FEW, PERCENT = 2, 20
 FENCED = "fenced"
 
 
 class SilentNodeRateCheck:
-    """The judge of whom repair gives up in one region. `state` is the audited one, as it is after a batch."""
+    """Checks how fast repair treats nodes as lost. `state` is the audited state after each batch."""
 
     def __init__(self, where: str, state: RegionState, find: Callable[[Finding], None]) -> None:
         self._where = where
         self._state = state
         self._find = find
-        #: By node and when it fell silent: when the first of what stood there was given up.
+        #: By node and start of its silence: when its first slot failed.
         self._gone: dict[tuple[Revision, Instant], Instant] = {}
         self._paused: Instant = 0
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         for record in batch.records:
             if any(
                 one.action is OverrideAction.PAUSE_REPAIR and one.ends > record.at
@@ -68,7 +68,7 @@ class SilentNodeRateCheck:
         ]
         most = max(FEW, len(nodes) * PERCENT // 100)
         if at >= since and len(gone) > most:
-            told = f"{gone} are given up within a minute, and {most} of {len(nodes)} are the most"
+            told = f"{gone} count as lost within a minute, at most {most} of {len(nodes)} may"
             self._find(Finding("few-gone", f"{self._where} batch {seq}: {told}"))
 
     def _is_pressing(self, slot: Slot) -> bool:

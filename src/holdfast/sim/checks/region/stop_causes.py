@@ -1,13 +1,13 @@
-"""Whoever is stopped is stopped for a cause that is true, judged by the log.
+"""Checks by the log that the cause of every stop is true.
 
-- rollout: more run its template than are asked for of it, and it is not just about to serve
-- scaled-down, superseded: there are more than are asked for, and none of those that wait goes in its place
+- rollout: more slots run its template than the assignment requires, and it is not about to serve
+- scaled-down, superseded: there are more slots than required, and no pending one could go in its place
 - deleted, deadline-missed: its assignment has ended
-- right-lapsed: it runs by a right that is leased
-- grant-ended: an emergency has paid for it
-- not-allowed: its node is not for it, or a breach is open that is about more than who may be there
+- right-lapsed: it runs by a leased right
+- grant-ended: an emergency account is charged for it
+- not-allowed: its node does not accept it, or a breach is open that concerns more than this
 
-Nothing here says that something has to be stopped: that is judged elsewhere.
+Whether a stop is missing is checked elsewhere.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region import events as e
 from holdfast.sim.checks.ledger_audit import Finding
 
-#: Of a breach: who may be on a node. What it is about is judged here, and of all other breaches that they are open.
+#: The invariant of slots that may not stay on their node: checked here in detail. All other breaches only need to be
+#: open.
 ALLOWED = "region.allowed"
-#: What is so for so long was seen by whoever chose whom to stop, and what was so until then may have been.
+#: A decision may be based on a state up to this old.
 SEEN_MS = 3_000
-#: What follows from how much is asked for, and must be so now: the ledger refuses what was decided by an older number.
+#: Causes that depend on the wanted count and must be true now: the ledger refuses decisions based on an older count.
 COUNTED = ("rollout", "scaled-down", "superseded", "deleted", "deadline-missed")
 NEVER = 2**62
-#: For so long what runs and has yet to serve is left to: after an outage that is everybody.
+#: How long a running slot has to start serving: after an outage no slot serves yet.
 SETTLES_MS = 29_000
 
 
 class _Slot(Struct, frozen=True):
-    """A slot as the log tells it: of what, where, in which phase since when, and what it becomes."""
+    """A slot by the log: assignment, template, node, phase with its start, and next template."""
 
     assignment: Revision
     template: str
@@ -51,31 +52,31 @@ class _Slot(Struct, frozen=True):
     next_template: str
     node: Revision = 0
     account: str = ""
-    #: What it was before, and since when: whoever stops it may have seen that.
+    #: The phase before, with its start: a stop may be based on it.
     before: tuple[Phase, Instant] = (Phase.PENDING, 0)
 
     @property
     def stays(self) -> bool:
-        """Whether its ordinal is wanted still."""
+        """Whether its ordinal is still wanted."""
         return self.phase not in (Phase.TERMINATING, Phase.RELEASED) or bool(self.next_template)
 
 
 class StopCauseCheck:
-    """The judge of one region's stops."""
+    """Checks the stops of one region."""
 
     def __init__(self, where: str, find: Callable[[Finding], None]) -> None:
         self._where = where
         self._find = find
-        #: What each was lately, with until when: whoever stops something may not have heard of the last of it.
+        #: Recent versions of each assignment with their ends: a stop may be based on an older one.
         self._assignments: dict[Revision, list[tuple[Instant, Assignment]]] = {}
         self._templates: dict[str, Template] = {}
         self._nodes: dict[Revision, Node] = {}
         self._slots: dict[SlotKey, _Slot] = {}
-        #: Breaches that are open, but those of who may be on a node.
+        #: Open breaches, except those of slots that may not stay on their node.
         self._breaches: set[str] = set()
 
     def take(self, batch: Batch[Any]) -> None:
-        """The next batch."""
+        """Check the next batch."""
         position = pack_revision(batch.header.seq)
         for record in batch.records:
             for event in record.events:
@@ -144,7 +145,7 @@ class StopCauseCheck:
         self._change(one.slot, template=template, next_template=template, account=paid, **waits)
 
     def _wrong(self, key: SlotKey, cause: str, at: Instant) -> str:
-        """What is not so of a cause; empty: it may be true, or was a moment ago where that is enough."""
+        """Return what contradicts a cause; empty: it may be true, or was lately, if that is enough."""
         stored = self._assignments[self._slots[key].assignment]
         lately = [one for until, one in stored if until + SEEN_MS > at]
         found = [self._not_so(key, cause, one, at) for one in (lately[-1:] if cause in COUNTED else lately)]
@@ -157,41 +158,41 @@ class StopCauseCheck:
                 asked = sum(share.count for share in assignment.shares if share.template == slot.template)
                 there = sum(one.template == slot.template for one in self._of(slot.assignment))
                 if there <= asked:
-                    return f"{asked} are asked for of what it runs, and {there} are there"
+                    return f"{asked} of its template are required, and {there} exist"
                 settles = _settles(slot, at)
-                return f"it is {slot.phase} for {at - slot.since} ms, and is to come to serve" if settles else ""
+                return f"it is {slot.phase} for {at - slot.since} ms, and should start to serve" if settles else ""
             case "scaled-down" | "superseded":
                 return self._not_surplus(key, slot, assignment, at)
             case "deleted" | "deadline-missed":
                 return "" if assignment.stage is AssignmentStage.ENDED else "its assignment has not ended"
             case "right-lapsed":
-                return "" if assignment.right_until else "it runs by no lease"
+                return "" if assignment.right_until else "it runs without a lease"
             case "grant-ended":
-                return "" if slot.account.startswith("emergency/") else f"it is paid for by {slot.account}"
+                return "" if slot.account.startswith("emergency/") else f"it is charged to {slot.account}"
             case "not-allowed":
                 return self._allowed(slot, assignment)
-        return "nobody stops anything for that"
+        return "no controller stops slots for that cause"
 
     def _of(self, assignment: Revision) -> list[_Slot]:
         return [one for one in self._slots.values() if one.assignment == assignment and one.stays]
 
     def _not_surplus(self, key: SlotKey, slot: _Slot, assignment: Assignment, at: Instant) -> str:
         if assignment.batch or assignment.stage is not AssignmentStage.ACTIVE or assignment.right_until:
-            return ""  # what is over is asked for no more, and what has lapsed is not counted
+            return ""  # ended assignments want no slots, and lapsed ones are not counted
         asked, mine = sum(share.count for share in assignment.shares), self._of(slot.assignment)
         if assignment.exclusive:
             listed = any(first <= key[1] < after for first, after in assignment.ordinals)
-            return "its identity is asked for" if listed else ""
+            return "its identity is required" if listed else ""
         if len(mine) <= asked:
-            return f"{asked} are asked for, and {len(mine)} are there"
+            return f"{asked} are required, and {len(mine)} exist"
         wait = [one for one in mine if one.phase is Phase.PENDING and one.template == slot.template]
         seen = [one for one in wait if one.since + SEEN_MS <= at]
         if slot.phase is Phase.SERVING and len(seen) >= len(mine) - asked:
-            return f"it serves, and of {len(mine)} that are there for {asked}, {len(seen)} wait for a node"
+            return f"it serves, and of {len(mine)} slots for {asked}, {len(seen)} wait for a node"
         return ""
 
     def _allowed(self, slot: _Slot, assignment: Assignment) -> str:
-        """Why it may stay where it is; empty: something is said to be wrong with that."""
+        """Return why a slot may stay on its node; empty: there is a reason against it."""
         node, tenant, template = self._nodes[slot.node], assignment.tenant, self._templates[slot.template]
         about = (f"node/{slot.node}/", f"assignment/{slot.assignment}/")
         if any(f"{key}/".startswith(about) for key in self._breaches):
@@ -204,11 +205,11 @@ class StopCauseCheck:
         alone = not node.shares_user and Capability.USERS not in node.capabilities
         if kept or exposed or alone:
             return ""
-        return f"nothing of {node.name} keeps it from there"
+        return f"node {node.name} accepts it"
 
 
 def _settles(slot: _Slot, at: Instant) -> bool:
-    """Whether it runs, has yet to serve, and is to be left to: now, and as it was seen a moment ago."""
+    """Return whether a slot runs and must be left to start serving: now, and in the state seen a moment ago."""
     seen = [(slot.phase, slot.since), *([slot.before] if at < slot.since + SEEN_MS else [])]
     is_new = any(phase in (Phase.BOUND, Phase.STARTING, Phase.FAILED) for phase, _ in seen)
     waits = [phase not in (Phase.RUNNING, Phase.READY) or at < since + SETTLES_MS for phase, since in seen]
