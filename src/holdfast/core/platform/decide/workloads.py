@@ -71,9 +71,10 @@ def _judged(state: PlatformState, merged: Workload, stored: Workload | None, cas
     """With what is known of whether it ever fits and of its deadline. It is taken all the same: nodes may come."""
     if stored is not None and stored.meta.generation == merged.meta.generation:
         return merged
-    conditions = with_condition(merged.status.conditions, fits_condition(state, merged, case.at))
+    fits = fits_condition(state, merged, case.at)
+    conditions = with_condition(merged.status.conditions, fits)
     if has_deadline_condition(merged):
-        conditions = with_condition(conditions, on_time_condition(state, merged, case.at))
+        conditions = with_condition(conditions, on_time_condition(state, merged, fits, case.at))
     return replace(merged, status=replace(merged.status, conditions=conditions))
 
 

@@ -25,7 +25,6 @@ from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.workloads import OnDeadline, Workload
 from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, ConditionValue
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.platform.queries.feasibility import fits
 from holdfast.core.platform.state.tables import PlatformState
 
 ON_TIME = "OnTime"
@@ -43,12 +42,12 @@ def has_deadline_condition(workload: Workload) -> bool:
     return bool(workload.spec.deadline) or _on_time(workload) is not None
 
 
-def on_time_condition(state: PlatformState, workload: Workload, now: Instant) -> Condition:
-    """What is to be said of its deadline."""
+def on_time_condition(state: PlatformState, workload: Workload, fits: Condition, now: Instant) -> Condition:
+    """What is to be said of its deadline, where this is said of whether it fits."""
     said = _on_time(workload)
     if said is not None and _is_for_good(workload, said):
         return replace(said, since=now)
-    found = _judged(state, workload, now)
+    found = _judged(state, workload, fits, now)
     return Condition(
         type=ON_TIME,
         status=found.status,
@@ -81,7 +80,7 @@ def _is_for_good(workload: Workload, said: Condition) -> bool:
     return said.reason in _FOR_GOOD and said.observed_generation == workload.meta.generation
 
 
-def _judged(state: PlatformState, workload: Workload, now: Instant) -> ConditionValue:
+def _judged(state: PlatformState, workload: Workload, fits: Condition, now: Instant) -> ConditionValue:
     if not workload.spec.deadline:
         return ConditionValue(ConditionStatus.TRUE, ConditionReason.AS_DESIRED, "it has no deadline any more")
     done, wanted = batch_progress(state, workload).done, workload.spec.replicas
@@ -91,7 +90,7 @@ def _judged(state: PlatformState, workload: Workload, now: Instant) -> Condition
         return ConditionValue(
             ConditionStatus.FALSE, ConditionReason.DEADLINE_MISSED, f"{done} of {wanted} were done by its deadline"
         )
-    if fits(state, workload).status is ConditionStatus.FALSE:
+    if fits.status is ConditionStatus.FALSE:
         return ConditionValue(
             ConditionStatus.FALSE, ConditionReason.NEVER_FITS, "its deadline cannot be met: no node could hold it"
         )

@@ -24,7 +24,7 @@ from holdfast.core.platform.queries.completion import deadline_of, is_deadline_o
 from holdfast.core.platform.queries.feasibility import FITS
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.reconcilers.platform.status_conditions import ASSIGNED, PLACED, conditions_of
+from holdfast.core.reconcilers.platform.status_conditions import ASSIGNED, conditions_of, is_settled
 from holdfast.core.reconcilers.platform.status_progress import WorkloadProgress, progress_of
 
 #: How long a fresh workload may be without a word from all its regions before that is said; and how long without a
@@ -33,7 +33,8 @@ PATIENCE_MS = 10_000
 PLACED_SOON_MS = 2_000
 #: For so long after its creation.
 FRESH_MS = 30_000
-#: How soon it is looked again whether what does not fit, or waits, fits by now or no more: summaries wake nobody.
+#: How soon it is looked again at what does not fit, or lacks anything that summaries tell of: they wake nobody. Nor
+#: does the end of what a region has offered back.
 LOOK_AGAIN_MS = 15_000
 
 
@@ -127,8 +128,9 @@ def _waits_for_regions(known: WorkloadStatus) -> bool:
 
 
 def _may_change_unheard(wanted: ReportStatus) -> bool:
-    """Whether a summary may change what is said: that it does not fit, or that it does, while it waits."""
-    return any(one.type in (FITS, PLACED) and one.status is not ConditionStatus.TRUE for one in wanted.conditions)
+    """Whether a summary, or the end of an offer, may change what is said: it does not fit, or it lacks something."""
+    fits = all(one.status is ConditionStatus.TRUE for one in wanted.conditions if one.type == FITS)
+    return not fits or not is_settled(wanted.conditions)
 
 
 def _differs(known: WorkloadStatus, wanted: ReportStatus) -> bool:

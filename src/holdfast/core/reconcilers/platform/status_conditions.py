@@ -1,7 +1,7 @@
 """A workload's conditions, from where it stands: of all of them, of services, and of batch work.
 
-    Fits       some node could hold it                        platform/fitting
-    OnTime     its deadline was met, or may be                platform/deadlines
+    Fits       some node could hold it                        platform/queries/feasibility
+    OnTime     its deadline was met, or may be                platform/queries/completion
     Assigned   regions are given as many as are wanted        this platform
     Placed     as many have a node                            what waits, and why, from the regions
     Available  as many serve as must; of a service            and the regions that are lost
@@ -13,9 +13,14 @@
 `Updated` is said of a workload that was changed since it was created: of all others there is no older template. That
 something has `Failed` is said once something has, and `Healthy` of one that was once not. Each of them says the gravest
 reason that it knows, in few words: every change of them is a record of the log.
+
+Summaries wake nobody, and tell of no node whose agent is silent for a moment. So they are asked only of what lacks
+something, which is looked at again in its time; of what stands as wanted, that it fits stays said.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -24,7 +29,7 @@ from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, ConditionValue
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.queries.completion import has_deadline_condition, is_abandoned, on_time_condition
-from holdfast.core.platform.queries.feasibility import candidate_regions, fits, fits_condition
+from holdfast.core.platform.queries.feasibility import FITS, candidate_regions, fits, fits_condition
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.reconcilers.platform.status_progress import WorkloadProgress
 from holdfast.core.reconcilers.platform.status_reasons import (
@@ -71,9 +76,24 @@ def conditions_of(
         found.append(_condition(HEALTHY, _healthy(progress), progress))
     if progress.generation > 1 or progress.older or _was_reported(workload, UPDATED):
         found.append(_condition(UPDATED, _updated(state, workload, progress), progress))
+    fit = _fits(state, workload, settled=is_settled(found))
     if has_deadline_condition(workload):
-        found.append(replace(on_time_condition(state, workload, now), since=0))
-    return tuple(sorted([*found, fits_condition(state, workload, 0)], key=lambda one: one.type))
+        found.append(replace(on_time_condition(state, workload, fit, now), since=0))
+    return tuple(sorted([*found, fit], key=lambda one: one.type))
+
+
+def is_settled(conditions: Iterable[Condition]) -> bool:
+    """Whether a workload lacks nothing that summaries tell of: no region, no node, none of the present template."""
+    return all(one.status is ConditionStatus.TRUE for one in conditions if one.type in (ASSIGNED, PLACED, UPDATED))
+
+
+def _fits(state: PlatformState, workload: Workload, *, settled: bool) -> Condition:
+    """Whether some node could hold it. Of what stands as wanted, that it fits stays said, until another generation of
+    it is stored: with that it is judged anew."""
+    said = next((one for one in workload.status.conditions if one.type == FITS), None)
+    if settled and said is not None and said.status is ConditionStatus.TRUE:
+        return replace(said, since=0)
+    return fits_condition(state, workload, 0)
 
 
 def _was_reported(workload: Workload, type: str) -> bool:
