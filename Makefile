@@ -54,7 +54,7 @@ bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store,
 	$(BIN)/holdfast bench limits $(ARGS)
 	$(BIN)/holdfast bench sim $(ARGS)
 
-reference: $(READY) ## Write docs/reference.md, docs/access.md and the settings in docs/operating.md anew
+reference: $(READY) ## Write the generated pages under docs/reference anew
 	$(BIN)/python -m tests.support.generated.reference
 	$(BIN)/python -m tests.support.generated.settings_reference
 	$(BIN)/python -m tests.support.generated.access_tables

@@ -11,13 +11,14 @@ DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    "docs/design.md",
-    "docs/benchmarks.md",
-    "docs/cli.md",
-    "docs/client.md",
-    "docs/operating.md",
+    "docs/design/all.md",
+    "docs/evidence/benchmarks.md",
+    "docs/reference/cli.md",
+    "docs/use/python-client.md",
+    "docs/operate/all.md",
+    "docs/reference/settings.md",
 ]
-RECORDS = ROOT / "docs" / "decisions"
+RECORDS = ROOT / "docs" / "design" / "decisions"
 RECORD_NAME = re.compile(r"\d{4}-[a-z0-9]+(-[a-z0-9]+)*\.md")
 RECORD_HEADINGS = ["Context", "Decision", "Consequences", "What would change our mind"]
 

@@ -1,4 +1,4 @@
-"""`docs/security.md` says of each party what it cannot do, and names the test that shows it: each of them exists."""
+"""`docs/operate/security.md` says what each party cannot do, and names the test that shows it: each of them exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "operate" / "security.md"
 #: Who may be bad.
 PARTIES = (
     "Somebody without a name",

@@ -1,4 +1,4 @@
-"""docs/cli.md has every command and every exit code, and its examples can be typed."""
+"""docs/reference/cli.md has every command and every exit code, and its examples can be typed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.cli.command import GLOBAL_OPTIONS
 from holdfast.cli.context import FIELDS
 from holdfast.cli.errors import CliExitCode
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^### (.+)$", PAGE, re.MULTILINE)
 #: Commands of commands are described elsewhere.
 ELSEWHERE = ("sim", "bench")
@@ -75,7 +75,7 @@ def test_every_common_option_and_field_of_a_context_is_in_the_table(word: str) -
 def test_every_benchmark_is_described_with_what_it_gave() -> None:
     from holdfast.cli.tools import bench
 
-    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "evidence" / "benchmarks.md").read_text(encoding="utf-8")
     wanted = [f"`holdfast bench {name}`" for name in getattr(get_command(bench.app), "commands", {})]
     assert wanted
     assert sorted(re.findall(r"^## (.+)$", page, re.MULTILINE)) == sorted(wanted)

@@ -1,4 +1,4 @@
-"""The commands of "First trust" in docs/operating.md, typed as they stand: only the port is another."""
+"""The commands of "First trust" in docs/operate/all.md, typed as they stand: only the port is another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.processes.real_cluster import free_ports
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "operating.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operate" / "all.md"
 SECTION = DOCUMENT.read_text(encoding="utf-8").split("### First trust\n")[1].split("\n### ")[0]
 
 

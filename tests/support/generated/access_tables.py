@@ -1,6 +1,6 @@
 """Who is answered what: every kind, verb, route and command, asked by every sort of principal of servers that run.
 
-    world with two tenants ──▶ each request, by each principal, at each place ──▶ yes or no ──▶ docs/access.md
+    world with two tenants ──▶ each request, by each principal, at each place ──▶ yes or no ──▶ docs/reference/access.md
 
 A place is a server that leads a ledger, one that follows and hands on, or the platform on the way to a region.
 `make reference` writes the page, and a test asks again: whoever loosens a right changes what is answered.
@@ -40,7 +40,7 @@ from tests.support.api.two_tenants import MARK, two_tenants
 from tests.support.ledgers.deciding_region import DecidingRegion
 from tests.support.ledgers.region import a_principal, an_assignment
 
-PAGE = ROOT / "docs" / "access.md"
+PAGE = ROOT / "docs" / "reference" / "access.md"
 
 #: Who asks: the name of the column, the token and the actor. `tenant` is shop, whose objects are asked for.
 ASKERS = (

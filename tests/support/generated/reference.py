@@ -1,4 +1,4 @@
-"""docs/reference.md, written from the tables that the code runs on. It is written
+"""docs/reference/all.md, written from the tables that the code runs on. It is written
 by `python -m tests.support.generated.reference`."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.core.region.definition import REGION
 from holdfast.host.errors import Unavailable
 from holdfast.observe.catalog import METRICS
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "all.md"
 BOOKS: tuple[LedgerDefinition[Any], ...] = (PLATFORM, REGION)
 
 

@@ -1,4 +1,4 @@
-"""The settings' part of docs/operating.md, written from the table in the code.
+"""The settings in docs/reference/settings.md, written from the table in the code.
 
 python -m tests.support.generated.settings_reference    writes it anew
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.wiring.config.server_settings import SETTINGS, ServerSettings, Setting
 from holdfast.wiring.config.sources import format_setting
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "operating.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
 BEGINS, ENDS = "<!-- settings: written by `make reference` -->", "<!-- end of settings -->"
 
 
@@ -24,7 +24,7 @@ def _section(setting: Setting) -> str:
     form = ", ".join(f"`{choice}`" for choice in setting.choices) or setting.form.value
     said = setting.made or (f"`{default}`" if default else "none")
     return (
-        f"#### {setting.key}\n\n"
+        f"## {setting.key}\n\n"
         f"{setting.why}\n\n"
         f"- written as: {form}; default: {said}\n"
         f"- environment: `{setting.variable}`; flag: `{setting.flag}`\n"
