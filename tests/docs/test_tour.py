@@ -23,6 +23,7 @@ from tests.support.processes.real_cluster import free_ports
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "contribute" / "tour.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| ([PR]\d+) \| \d+ \| `(.+?)` \| `([\w-]+)`(?: to `(\w+)`)? \| (.+?) \|$", re.MULTILINE)
 
 
@@ -41,14 +42,12 @@ ROWS = [Listed(*row[:4], frozenset(re.findall(r"`(\w+)`", row[4]))) for row in R
 
 def _run(command: str, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "holdfast.cli.main", *shlex.split(command)[1:]]
-    return subprocess.run(
-        words, env=environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
+    return subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
 def _commands() -> list[str]:
-    lines = [line for block in re.findall(r"^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) for line in block.split("\n")]
-    return [line for line in lines if line.startswith("holdfast ")]
+    lines = [line for language, block in BLOCKS if not language for line in block.splitlines()]
+    return [line for line in lines if line.startswith("holdfast ") and "─" not in line]
 
 
 def _records(folder: Path, book: LedgerDefinition[Any]) -> list[tuple[str, str, set[str], set[str]]]:
@@ -69,7 +68,7 @@ def _records(folder: Path, book: LedgerDefinition[Any]) -> list[tuple[str, str, 
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data of a platform on which the tour's commands were run until the workload served."""
     folder = tmp_path_factory.mktemp("tour")
-    [document] = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    [document] = [block for language, block in BLOCKS if language == "yaml"]
     (folder / "tour.yaml").write_text(document, encoding="utf-8")
     environment = {**os.environ, "HOLDFAST_CONFIG": str(folder / "config.yaml")}
     start, apply, endpoints, *rest = _commands()
