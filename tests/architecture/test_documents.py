@@ -11,7 +11,7 @@ DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    "docs/design/all.md",
+    "docs/design/overview.md",
     "docs/evidence/benchmarks.md",
     "docs/reference/cli.md",
     "docs/use/python-client.md",

@@ -80,7 +80,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         deadline = time.monotonic() + 90
         while "Ctrl-C" not in out.read_text():
-            assert process.poll() is None and time.monotonic() < deadline, out.read_text()
+            assert process.poll() is None, out.read_text()
+            assert time.monotonic() < deadline, out.read_text()
             time.sleep(0.1)
         found = _run(apply, environment, folder)
         assert "workload/shop/web created" in found.stdout, found
@@ -89,7 +90,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             time.sleep(0.5)
         for command in rest:
             found = _run(command, environment, folder)
-            assert found.returncode == 0 and found.stdout.strip(), (command, found)
+            assert found.returncode == 0, (command, found)
+            assert found.stdout.strip(), command
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
