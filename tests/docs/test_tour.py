@@ -47,6 +47,10 @@ def _run(command: str, environment: dict[str, str], folder: Path) -> subprocess.
     return subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
+def _tag(command: Any) -> str:
+    return str(command.__struct_config__.tag)
+
+
 def _commands() -> list[str]:
     lines = [line for language, block in BLOCKS if not language for line in block.splitlines()]
     return [line for line in lines if line.startswith("holdfast ") and "─" not in line]
@@ -129,4 +133,4 @@ def test_every_row_names_events_of_its_ledger() -> None:
     for row in ROWS:
         book = PLATFORM if row.name.startswith("P") else REGION
         assert row.events <= {event.__name__ for event in book.apply}, row
-        assert row.command in {command.__struct_config__.tag for command in book.rules}, row
+        assert row.command in {_tag(command) for command in book.rules}, row
