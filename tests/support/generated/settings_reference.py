@@ -5,12 +5,11 @@ python -m tests.support.generated.settings_reference    writes it anew
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from holdfast.wiring.config.server_settings import SETTINGS, ServerSettings, Setting
 from holdfast.wiring.config.sources import format_setting
+from tests.support.generated.markdown import FOLDER, replaced
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
+DOCUMENT = FOLDER / "settings.md"
 BEGINS, ENDS = "<!-- settings: written by `make reference` -->", "<!-- end of settings -->"
 
 
@@ -28,17 +27,13 @@ def _section(setting: Setting) -> str:
         f"{setting.why}\n\n"
         f"- written as: {form}; default: {said}\n"
         f"- environment: `{setting.variable}`; flag: `{setting.flag}`\n"
-        f"- otherwise: {setting.otherwise}\n"
+        f"- if wrong: {setting.otherwise}\n"
     )
 
 
 def written(document: str) -> str:
     """The document with the part between the marks as it should be."""
-    before, mark, rest = document.partition(BEGINS)
-    _, end, after = rest.partition(ENDS)
-    assert mark, f"{DOCUMENT.name} has no {BEGINS}"
-    assert end, f"{DOCUMENT.name} has no {ENDS}"
-    return f"{before}{BEGINS}\n\n{table()}\n{ENDS}{after}"
+    return replaced(document, BEGINS, ENDS, table())
 
 
 if __name__ == "__main__":
