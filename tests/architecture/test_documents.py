@@ -11,12 +11,14 @@ DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "docs/index.md",
+    "docs/start/quickstart.md",
+    "docs/use/workloads.md",
+    "docs/operate/servers.md",
+    "docs/contribute/layout.md",
     "docs/design/overview.md",
     "docs/evidence/benchmarks.md",
-    "docs/reference/cli.md",
-    "docs/use/python-client.md",
-    "docs/operate/all.md",
-    "docs/reference/settings.md",
+    "docs/reference/README.md",
 ]
 RECORDS = ROOT / "docs" / "design" / "decisions"
 RECORD_NAME = re.compile(r"\d{4}-[a-z0-9]+(-[a-z0-9]+)*\.md")
