@@ -57,7 +57,7 @@ def page(name: str) -> str:
 
 def files(text: str) -> dict[str, str]:
     """The files that a page shows, by name."""
-    return dict(re.findall(r"^```yaml\n# ([\w./-]+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    return dict(re.findall(r"^```(?:yaml|python)\n# ([\w./-]+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
 def commands(text: str) -> list[Typed]:
