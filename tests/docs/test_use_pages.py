@@ -73,7 +73,10 @@ def tenant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         yield found
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        try:
+            process.wait(60)
+        finally:
+            process.kill()  # its parts end with it
 
 
 def by(one: Typed) -> Typed:
