@@ -11,7 +11,7 @@ from typing import Any
 
 
 class CliExitCode(IntEnum):
-    """How the program ended. docs/cli.md has the same table."""
+    """How the program ended. docs/reference/cli.md has the same table."""
 
     DONE = 0
     REFUSED = 1

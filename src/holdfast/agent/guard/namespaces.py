@@ -4,8 +4,8 @@
           ──setns, fork────▶ the process, and keepers of commands: among the first's pids, seen with its mounts
 
 The guard stays outside and is the parent of the process, as without namespaces: deadlines, signals, exit codes and
-records are the same (docs/decisions/0030). The first inherits orphans. When it is killed the kernel kills all that is
-in there, wherever that has fled to; and it is killed with its guard.
+records are the same (docs/design/decisions/0030). The first inherits orphans. When it is killed the kernel kills all
+that is in there, wherever that has fled to; and it is killed with its guard.
 
 What is seen is the node's own files but for these: `/tmp`, `/var/tmp` and `/dev/shm` are new and in memory; `/proc`
 tells of these pids alone; of cgroups there is the own one, to be read; and what is hidden is not there.

@@ -34,7 +34,7 @@ def can_i(options: GlobalOptions, what: What, node: Node = "") -> int:
         told = to_cli_error(error, options.verbose)
         if told.ending is CliExitCode.REFUSED:  # a question that is not understood is not answered with no
             raise usage_error(
-                str(told), "docs/reference.md lists the commands; rights are: " + ", ".join(RIGHTS)
+                str(told), "docs/reference/commands.md lists the commands; rights are: " + ", ".join(RIGHTS)
             ) from None
         raise told from None
     printer.print_data("yes" if answer.allowed else "no")

@@ -1,7 +1,7 @@
 """What one server is told: a struct of plain values, and a table that says of each why it is there.
 
 The table is the one place: the settings file, the environment, the flags of `holdfast server`, `--show-settings` and
-the reference in docs/operating.md are all made from it. No setting holds a secret: some name a file that does.
+the reference in docs/reference/settings.md are all made from it. No setting holds a secret: some name a file that does.
 
 Size: a table, one row for each setting with its reason and what goes wrong otherwise.
 """

@@ -7,7 +7,7 @@ Who moves folders about while they are counted, or makes too many of them, keeps
 which that fails time after time is ended, too.
 
 A file system's quotas are not used. Those of projects bind nobody who owns the files, who may give them another
-project; and those of users know nothing of one replica (docs/decisions/0029).
+project; and those of users know nothing of one replica (docs/design/decisions/0029).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A name in a table is a promise: a command that can be sent, a cause that a replica is stopped for, a number that
 something is judged by. Each has somebody who keeps it, or stands here with who will. A test walks the tables; people
-find the list in docs/reference.md.
+find the list in docs/reference.
 """
 
 from __future__ import annotations
