@@ -59,9 +59,11 @@ bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store,
 	$(BIN)/holdfast bench limits $(ARGS)
 	$(BIN)/holdfast bench sim $(ARGS)
 
-reference: $(READY) ## Write docs/reference.md, docs/access.md and the settings in docs/operating.md anew
+reference: $(READY) ## Write the generated pages under docs/reference anew
 	$(BIN)/python -m tests.support.generated.reference
 	$(BIN)/python -m tests.support.generated.settings_reference
+	$(BIN)/python -m tests.support.generated.cli_reference
+	$(BIN)/python -m tests.support.generated.rules_map
 	$(BIN)/python -m tests.support.generated.access_tables
 
 golden: $(READY) ## Record a golden log where the newest is not what is written today

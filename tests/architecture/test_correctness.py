@@ -1,4 +1,4 @@
-"""`docs/correctness.md` names tests: each of them exists."""
+"""`docs/evidence/correctness.md` names tests: each of them exists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_test_that_the_document_names_exists() -> None:
-    text = (ROOT / "docs" / "correctness.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "evidence" / "correctness.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(test_\w+)`", text))
     sources = list((ROOT / "tests").rglob("*.py"))
     known = {path.stem for path in sources}

@@ -11,13 +11,16 @@ DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    "docs/design.md",
-    "docs/benchmarks.md",
-    "docs/cli.md",
-    "docs/client.md",
-    "docs/operating.md",
+    "docs/index.md",
+    "docs/start/quickstart.md",
+    "docs/use/workloads.md",
+    "docs/operate/servers.md",
+    "docs/contribute/layout.md",
+    "docs/design/overview.md",
+    "docs/evidence/benchmarks.md",
+    "docs/reference/README.md",
 ]
-RECORDS = ROOT / "docs" / "decisions"
+RECORDS = ROOT / "docs" / "design" / "decisions"
 RECORD_NAME = re.compile(r"\d{4}-[a-z0-9]+(-[a-z0-9]+)*\.md")
 RECORD_HEADINGS = ["Context", "Decision", "Consequences", "What would change our mind"]
 

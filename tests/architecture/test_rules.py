@@ -1,4 +1,4 @@
-"""`docs/rules.md` has every rule that code, tests and documents refer to."""
+"""`docs/design/rules.md` has every rule that code, tests and documents refer to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from tests.architecture.checkout import ROOT
 
-PAGE = ROOT / "docs" / "rules.md"
+PAGE = ROOT / "docs" / "design" / "rules.md"
 _CITED = re.compile(r"\bRULES (\d+(?:(?:, | and |, and )\d+)*)")
 _FILE = re.compile(r"test_rule_(\d\d)_")
 

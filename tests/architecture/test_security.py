@@ -1,4 +1,4 @@
-"""`docs/security.md` says of each party what it cannot do, and names the test that shows it: each of them exists."""
+"""`docs/operate/security.md` says what each party cannot do, and names the test that shows it: each of them exists."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "operate" / "security.md"
 #: Who may be bad.
 PARTIES = (
-    "Somebody without a name",
+    "An anonymous client",
     "The network",
     "A store reader",
     "A store writer",
@@ -80,7 +80,7 @@ def test_a_soak_test_that_is_not_called_one_would_be_found() -> None:
 
 
 def test_the_long_forms_of_what_strangers_send_are_named() -> None:
-    soaked = {name for soak, name in NAMED.findall(sections()["Somebody without a name"]) if soak}
+    soaked = {name for soak, name in NAMED.findall(sections()["An anonymous client"]) if soak}
     assert soaked == {
         "test_with_ten_thousand_connections_opened_and_left_agents_are_heard",
         "test_with_thousands_of_requests_that_never_end_agents_are_heard_and_memory_is_bounded",

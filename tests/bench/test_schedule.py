@@ -93,5 +93,5 @@ def test_slots_that_were_never_opened_are_not_counted_as_bound(tmp_path: Path, m
 def test_whoever_chooses_nothing_has_no_figure_of_how_quick_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "select_nodes", lambda _passing, _count: NodeSelection([], 0, {}))
     real, asked = _trace(Path(), small=True)
-    with pytest.raises(Unmeasured, match="0 of .* feasible requests were placed"):
+    with pytest.raises(Unmeasured, match=r"0 of .* feasible requests were placed"):
         growth.measure_growth(asked, real, small=True)

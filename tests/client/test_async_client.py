@@ -145,7 +145,7 @@ def test_a_call_ends_with_its_patience() -> None:
     async def story(stage: Stage) -> None:
         began = stage.clock.boot()
         with pytest.raises(UnavailableError):
-            await stage.client("nobody", patience_ms=5_000).get("Tenant", "shop")
+            await stage.client("nobody", retry_for_ms=5_000).get("Tenant", "shop")
         assert 2_000 < stage.clock.boot() - began <= 5_000
 
         async def hang(request: Request) -> Reply | StreamReply:
@@ -155,7 +155,7 @@ def test_a_call_ends_with_its_patience() -> None:
         stage.serve("a", hang)
         began = stage.clock.boot()
         with pytest.raises(OutcomeUnknownError):
-            await stage.client(patience_ms=5_000, timeout_ms=2_000).put(thing("shop"))
+            await stage.client(retry_for_ms=5_000, timeout_ms=2_000).put(thing("shop"))
         assert stage.clock.boot() - began <= 7_000
 
     tell(story)
@@ -163,7 +163,7 @@ def test_a_call_ends_with_its_patience() -> None:
 
 def test_a_call_that_is_cancelled_leaves_nothing_behind() -> None:
     async def story(stage: Stage) -> None:
-        client = stage.client("nobody", patience_ms=10**9)
+        client = stage.client("nobody", retry_for_ms=10**9)
         calling = asyncio.create_task(client.get("Tenant", "shop"))
         await stage.clock.sleep(60_000)
         calling.cancel()

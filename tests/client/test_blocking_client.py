@@ -125,7 +125,7 @@ def test_a_wait_ends_when_it_holds_or_in_time() -> None:
 def test_a_stream_where_one_answer_was_expected_is_a_refusal() -> None:
     class Streams(BlockingDocumentServer):
         def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
-            return super().ask(peer, Request("GET", "/v1/tenants", (("watch", "true"),)), timeout_ms)
+            return super().call(peer, Request("GET", "/v1/tenants", (("watch", "true"),)), timeout_ms)
 
     with pytest.raises(RefusedError, match="answered with a stream"):
         Hands(Streams(DocumentServer())).client.status()

@@ -36,7 +36,7 @@ def test_tenanted_objects_stand_under_their_tenant_and_names_may_hold_slashes() 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a//b", "../tenants/x", "a/"])
 def test_a_name_that_would_lead_elsewhere_has_no_path(name: str) -> None:
-    with pytest.raises(ValueError, match="not the name"):
+    with pytest.raises(ValueError, match="not a valid name"):
         single("Node", name)
 
 

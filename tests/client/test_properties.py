@@ -57,7 +57,7 @@ def play(script: Script, call: Operation[Any]) -> HoldfastError | None:
 
 
 def caller_of(script: Script, client: dict[str, Any]) -> Requester:
-    return script.caller(*client["names"], jitter=client["jitter"], patience_ms=PATIENCE, timeout_ms=TIMEOUT)
+    return script.caller(*client["names"], jitter=client["jitter"], retry_for_ms=PATIENCE, timeout_ms=TIMEOUT)
 
 
 @pytest.mark.parametrize("write", sorted(WRITES))

@@ -175,7 +175,7 @@ def test_retry_after_holds_for_the_server_that_said_it_though_another_was_asked_
 def test_patience_that_ends_before_anything_can_have_been_done_is_unavailable(failure: Outcome) -> None:
     script = Script(failure)
     with pytest.raises(UnavailableError):
-        script.play(objects.put(script.caller("a", "b", patience_ms=5_000), TENANT))
+        script.play(objects.put(script.caller("a", "b", retry_for_ms=5_000), TENANT))
     assert len(script.sent) > 3
 
 
@@ -214,7 +214,7 @@ def test_a_dry_run_has_no_unknown_outcome() -> None:
 def test_a_server_that_asks_for_more_than_what_is_left_of_the_patience_ends_the_call_at_once() -> None:
     script = Script(says(429, "overloaded", retry_after="10"))
     with pytest.raises(UnavailableError):
-        script.play(objects.get(script.caller(patience_ms=5_000), "Tenant", "shop"))
+        script.play(objects.get(script.caller(retry_for_ms=5_000), "Tenant", "shop"))
     assert script.pauses == []
 
 
@@ -333,7 +333,7 @@ def test_every_request_says_who_asks_and_how_long_they_wait() -> None:
 def test_what_a_server_said_is_told_rather_than_that_there_was_no_time_for_another_answer() -> None:
     script = Script(says(504, "deadline"), SILENCE, took_ms=900)
     with pytest.raises(UnavailableError) as raised:
-        script.play(objects.get(script.caller(patience_ms=1_200, timeout_ms=1_000), "Tenant", "shop"))
+        script.play(objects.get(script.caller(retry_for_ms=1_200, timeout_ms=1_000), "Tenant", "shop"))
     assert len(script.sent) == 2
     assert raised.value.problem.code == "deadline"
 
@@ -341,7 +341,7 @@ def test_what_a_server_said_is_told_rather_than_that_there_was_no_time_for_anoth
 def test_the_last_attempt_of_a_read_is_cut_short_and_that_of_a_write_is_not() -> None:
     def limits(write: bool) -> list[int]:
         script = Script(SILENCE)
-        caller = script.caller(patience_ms=25_000)
+        caller = script.caller(retry_for_ms=25_000)
         call = objects.put(caller, TENANT) if write else objects.get(caller, "Tenant", "shop")
         with pytest.raises(HoldfastError):
             script.play(call)

@@ -185,7 +185,7 @@ def test_a_read_is_as_fresh_as_it_asks_for(tell: Tell) -> None:
         await two.client.put(a_workload("api"))
         assert (await reader.get("Workload", "api", "shop", read="linear"))["kind"] == "Workload"
         log_id, term, seq, digest = token.split(":")
-        hasty = await two.at(two.second, patience_ms=500, timeout_ms=200)
+        hasty = await two.at(two.second, retry_for_ms=500, timeout_ms=200)
         with pytest.raises(UnavailableError):
             await hasty.get("Workload", "web", "shop", read=f"at-least={log_id}:{term}:{int(seq) + 1_000}:{digest}")
 
@@ -322,13 +322,13 @@ def test_a_region_hears_of_people_and_is_reached_through_the_platform_until_it_i
         assert (await oncall.status())["platform"]["degradedReason"] == ""
         there = two.client.region("eu")
         with pytest.raises(UnavailableError) as nowhere:
-            await (await two.at(two.first, patience_ms=300)).region("eu").status()
+            await (await two.at(two.first, retry_for_ms=300)).region("eu").status()
         assert "has no address" in nowhere.value.problem.detail
         await reached(two, region)
         assert (await there.status())["ledger"] == "region/eu"
         assert names(await there.list("nodes")) == []
         await region.stop()
-        hasty = await two.at(two.first, patience_ms=300)
+        hasty = await two.at(two.first, retry_for_ms=300)
         with pytest.raises(UnavailableError) as dark:
             await hasty.region("eu").list("nodes")
         problem = dark.value.problem

@@ -1,4 +1,4 @@
-"""`docs/access.md` is what servers answer: every kind, verb, route and command, by every sort of principal."""
+"""`docs/reference/access.md` is what servers answer: every kind, verb, route and command, by every principal."""
 
 from __future__ import annotations
 

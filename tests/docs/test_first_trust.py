@@ -1,4 +1,4 @@
-"""The commands of "First trust" in docs/operating.md, typed as they stand: only the port is another."""
+"""The first commands of docs/operate/tokens-and-tls.md, typed as they stand: only the port is another."""
 
 from __future__ import annotations
 
@@ -14,16 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes.page_commands import commands, page
 from tests.support.processes.real_cluster import free_ports
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "operating.md"
-SECTION = DOCUMENT.read_text(encoding="utf-8").split("### First trust\n")[1].split("\n### ")[0]
-
-
-def commands() -> list[str]:
-    """The lines of code, those that end with a backslash joined."""
-    lines = re.findall(r"^    (.*)$", SECTION, re.MULTILINE)
-    return [line for line in "\n".join(lines).replace("\\\n", " ").splitlines() if line.strip()]
+SECTION = page("operate/tokens-and-tls.md").split("## First trust\n")[1].split("\n## The operator")[0]
 
 
 class Shell:
@@ -65,7 +59,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def test_the_commands_of_first_trust_lead_to_a_server_that_knows_its_operator_by_a_certificate(shell: Shell) -> None:
-    printed = {line: shell.type(line) for line in commands()}
+    printed = {one.command: shell.type(one.command) for one in commands(SECTION)}
     assert len([line for line in printed if line.startswith("holdfast certificate")]) == 5
     (who,) = (text for line, text in printed.items() if line.endswith("whoami"))
     assert "person/operator" in who

@@ -1,4 +1,4 @@
-"""The filter and the score of docs/plugins.md are taken by a scheduler, and do what is said of them."""
+"""The filter and the score of docs/operate/scheduler-plugins.md are taken by a scheduler and do what it says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.core.scheduling.selection import PassContext, select_nodes
 from tests.support.ledgers.region import RegionBench, a_template
 from tests.support.node_windows import a_bench, an_ask, passing, scored, seen, table_of
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs" / "operate" / "scheduler-plugins.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:

@@ -13,7 +13,7 @@ from tests.support.api.cluster_over_transport import ClusterOverTransport
 from tests.support.api.loopback_cluster import serving
 from tests.support.ledgers.platform import a_principal, a_region
 
-GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "use" / "python-client.md"
 
 
 async def a_platform(world: ClusterOverTransport) -> dict[str, str]:

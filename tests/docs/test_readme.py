@@ -85,6 +85,10 @@ def test_every_command_of_the_readme_is_run() -> None:
     assert len(_commands("Develop")) >= 4
 
 
+def test_the_readme_can_be_read_in_five_minutes() -> None:
+    assert len(README.splitlines()) < 150
+
+
 @pytest.mark.parametrize("command", _commands("Try it"))
 def test_the_commands_that_the_readme_says_to_try_work(command: str, platform: dict[str, str]) -> None:
     found = _run(command, platform)

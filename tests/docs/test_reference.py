@@ -1,4 +1,4 @@
-"""The reference says what the code does."""
+"""The generated pages of docs/reference say what the code does."""
 
 from __future__ import annotations
 
@@ -6,16 +6,36 @@ from typing import Any, get_args
 
 import pytest
 
+from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.model.values.settings import Settings
 from holdfast.core.platform.commands import PlatformCommand
 from holdfast.core.platform.events import PlatformEvent
 from holdfast.core.region.commands import RegionCommand
 from holdfast.core.region.events import RegionEvent
-from tests.support.generated.reference import BOOKS, PAGE, page
+from tests.architecture.promises import condition_types
+from tests.architecture.test_promises import production
+from tests.support.generated.markdown import FOLDER
+from tests.support.generated.meanings import CONDITIONS, REFUSALS, SETTINGS
+from tests.support.generated.reference import BOOKS, PAGES
+
+#: Pages that other generators write, or that are written by hand.
+OTHERS = {"README", "access", "cli", "rules-map", "settings"}
 
 
-def test_the_reference_is_what_the_tables_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run `make reference`"
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_is_what_the_tables_say(name: str) -> None:
+    assert (FOLDER / f"{name}.md").read_text(encoding="utf-8") == PAGES[name](), "run `make reference`"
+
+
+def test_no_page_is_left_that_nothing_writes() -> None:
+    assert {path.stem for path in FOLDER.glob("*.md")} == {*PAGES, *OTHERS}
+
+
+def test_every_code_condition_and_setting_has_a_meaning_and_none_is_left_over() -> None:
+    assert set(REFUSALS) == {code.value for code in Code}
+    assert set(CONDITIONS) == condition_types(production())
+    assert set(SETTINGS) == set(Settings.__struct_fields__)
 
 
 @pytest.mark.parametrize("definition", BOOKS, ids=lambda definition: definition.name)

@@ -1,6 +1,5 @@
 """The agent's admission: which bindings it refuses, and when it reports that. Refusals are counted by slot, since a
-slot that is placed here again has another binding.
-"""
+slot that is placed here again has another binding."""
 
 from __future__ import annotations
 

@@ -103,8 +103,7 @@ class Agent:
 
     def _enforce(self, can: Capabilities) -> None:
         """Register with the capabilities that the driver enforces, refuse bindings that need more, and warn of each
-        missing one.
-        """
+        missing one."""
         self._node = self._refusing.node = replace(self._node, capabilities=enforced_capabilities(can))
         self._logger.info("enforces", capabilities=",".join(self._node.capabilities))
         for why in can.missing:
@@ -199,8 +198,7 @@ class Agent:
 
     async def _tell_anew(self) -> None:
         """Register again whenever new durations of the region have changed how long exclusive work may run on
-        (`overrun`).
-        """
+        (`overrun`)."""
         while True:
             await self._retold.wait()
             self._retold.clear()

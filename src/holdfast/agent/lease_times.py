@@ -32,8 +32,7 @@ class AgentLeaseTimes:
 
     def told(self, times: AgentTimes | None) -> bool:
         """Use these durations; whether they differ from the last ones. None, from a server that sends none, changes
-        nothing.
-        """
+        nothing."""
         if times is None or times == self.now:
             return False
         self.now = times

@@ -64,8 +64,7 @@ class NodeProber:
 
     async def _run(self, one: BoundSlot, template: Template, command: tuple[str, ...], limit_ms: int) -> str:
         """Run a command beside the process. Its guard ends it in time, so a hanging guard is not mistaken for the
-        process.
-        """
+        process."""
         began = self._clock.boot()
         code = await self._driver.exec(run_spec_of(one, template, 0), command, limit_ms)
         if code < 0 and self._clock.boot() - began >= limit_ms:

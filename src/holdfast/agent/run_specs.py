@@ -21,8 +21,7 @@ _CAUSES = dict.fromkeys(
 
 def run_of(live: RunStatus, since: int) -> ProcessRun:
     """Return a run as the plan sees it, in its state since then. A run that was ended has no exit code: 0 would not
-    mean success.
-    """
+    mean success."""
     code = live.code if live.why is ExitReason.EXIT else None
     return ProcessRun(_HERE[live.state], since, code, _CAUSES.get(live.why, "exit"), live.detail)
 

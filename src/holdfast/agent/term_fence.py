@@ -57,8 +57,7 @@ class _File:
 
     def keep(self, log_id: str, term: int) -> None:
         """Make the term durable. `OSError` if it is not, or not yet: the write goes on, and a later call returns its
-        result.
-        """
+        result."""
         if self._writes is None or not self._writes.is_alive():
             if self._kept == (log_id, term):
                 return

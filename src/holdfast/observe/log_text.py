@@ -28,8 +28,7 @@ def one_line(text: str) -> str:
 
 def within_json(text: str) -> str:
     """Return a JSON object on one line, without secrets: control characters, which only occur in strings, are escaped
-    as JSON does it.
-    """
+    as JSON does it."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", redact_secrets(text))
 
 

@@ -92,8 +92,7 @@ def _effects(
     a: LedgerRecording, b: LedgerRecording, facts: LedgerInfo, mine: RecordedBatch, other: RecordedBatch
 ) -> Divergence:
     """Find the difference between equal batches with other effects: the refold of the side that differs from today's
-    code.
-    """
+    code."""
     if mine.digest != other.digest:
         return at_batch(a.name, facts, DivergenceKind.CHAIN_BROKEN, "the same bytes have two digests")
     found = refold_ledger(a) or refold_ledger(b)

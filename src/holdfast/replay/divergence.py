@@ -62,8 +62,7 @@ class Divergence(Struct, frozen=True, kw_only=True):
 
 def earliest(found: Iterable[Divergence | None]) -> Divergence | None:
     """Return the divergence that happened first, since later ones in other ledgers may follow from it. One without a
-    time is last.
-    """
+    time is last."""
     return min((one for one in found if one is not None), key=lambda one: (not one.at, one.at), default=None)
 
 

@@ -56,8 +56,7 @@ class ScenarioPart(Struct, frozen=True, forbid_unknown_fields=True, rename="came
 
 class RegionShape(ScenarioPart, frozen=True):
     """A region: servers, standalone schedulers, `beside` for the embedded scheduler, and nodes spread over zones. The
-    agents of the last `one_user` nodes are not root: they enforce nothing and accept one tenant at a time.
-    """
+    agents of the last `one_user` nodes are not root: they enforce nothing and accept one tenant at a time."""
 
     servers: int = 2
     schedulers: int = 1

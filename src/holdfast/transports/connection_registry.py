@@ -22,8 +22,7 @@ from msgspec import Struct
 
 class ConnectionCaps(Struct, frozen=True):
     """Limits of connections: in total, for each caller, and for each address before authentication. Limits of buffers:
-    for each caller, and for all unauthenticated connections. `many` is the number above which a caller has many.
-    """
+    for each caller, and for all unauthenticated connections. `many` is the number above which a caller has many."""
 
     connections: int = 30_000
     of_caller: int = 5_000

@@ -83,8 +83,7 @@ class PeerBuffers:
 
     def keep(self, peer: str, more: int) -> None:
         """Add to the buffered bytes of a peer, or subtract. Raise ValueError above the limit; the new bytes must be
-        discarded then.
-        """
+        discarded then."""
         kept = self._of.get(peer, 0) + more
         if more > 0 and kept > self._most:
             raise ValueError(f"{peer} answers with more than {self._most} bytes at a time")
@@ -96,8 +95,7 @@ class PeerBuffers:
 
 class StreamDecoder:
     """From bytes on the wire, in any pieces, back to messages. Pieces of an incomplete message stay separate: joining a
-    long message again with each piece would be slow.
-    """
+    long message again with each piece would be slow."""
 
     def __init__(self, framing: Framing) -> None:
         self._parts: list[bytes] = []

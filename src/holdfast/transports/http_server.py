@@ -75,8 +75,7 @@ class HttpServerApp:
 
     async def _rest(self, first: bytes, receive: Any, connection: ServerConnection) -> bytes | None:
         """Return the complete body, or a part that is already too large. Until the body is complete it counts for the
-        caller of the connection or, before authentication, for all unauthenticated connections.
-        """
+        caller of the connection or, before authentication, for all unauthenticated connections."""
         parts, size, more = [first], len(first), True
         try:
             while more and size <= self._body_most:

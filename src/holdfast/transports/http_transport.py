@@ -110,8 +110,7 @@ class HttpTransport:
 
     async def close(self) -> None:
         """Accept no more connections, end streams, and wait for active requests up to `drain_ms`. All have ended on
-        return.
-        """
+        return."""
         self._is_closed = True
         if self._files is not None:
             self._files.close()

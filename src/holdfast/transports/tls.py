@@ -29,8 +29,7 @@ class TlsConfig(Struct, frozen=True):
 
 def server_context(tls: TlsConfig) -> ssl.SSLContext:
     """Return the context of incoming connections. A certificate must be valid if one is shown, even if none is
-    required.
-    """
+    required."""
     assert tls.certificate, "a TLS server needs a certificate"
     assert tls.authorities or not tls.require_client, "a server that requires certificates needs authorities"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -44,8 +44,7 @@ class TlsContexts(Struct, frozen=True):
 
 class TlsReloader:
     """The contexts of one process. The constructor reads the files and raises `ssl.SSLError` or `OSError` if they are
-    bad.
-    """
+    bad."""
 
     def __init__(self, tls: TlsConfig | None, wall: Callable[[], Instant], logger: Logger) -> None:
         self._tls = tls

@@ -316,8 +316,8 @@ def wrong_places(p: Program) -> Envelope[Any] | None:
             {"devices": (0, 0)},
             {"ports": (30_000 + chance.below(5),)},
             {"ports": (30_000, 30_000)},
-            {"after": tuple(chance.some(victims, 2))},
-            {"after": (victims[0], victims[0])},
+            {"waits_for": tuple(chance.some(victims, 2))},
+            {"waits_for": (victims[0], victims[0])},
             {"hold": chance.pick(sorted(p.model.holds) or [_NO_NODE])},
         )
         placements.append(replace(one, **chance.pick(wrong)))

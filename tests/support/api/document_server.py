@@ -160,7 +160,7 @@ class BlockingDocumentServer:
         self.answers = answers
         self.closed = 0
 
-    def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         answer = self.answers.answer(request)
         if isinstance(answer, Reply):
             return answer

@@ -1,16 +1,15 @@
-"""The settings' part of docs/operating.md, written from the table in the code.
+"""The settings in docs/reference/settings.md, written from the table in the code.
 
 python -m tests.support.generated.settings_reference    writes it anew
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from holdfast.wiring.config.server_settings import SETTINGS, ServerSettings, Setting
 from holdfast.wiring.config.sources import format_setting
+from tests.support.generated.markdown import FOLDER, replaced
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "operating.md"
+DOCUMENT = FOLDER / "settings.md"
 BEGINS, ENDS = "<!-- settings: written by `make reference` -->", "<!-- end of settings -->"
 
 
@@ -24,21 +23,17 @@ def _section(setting: Setting) -> str:
     form = ", ".join(f"`{choice}`" for choice in setting.choices) or setting.form.value
     said = setting.made or (f"`{default}`" if default else "none")
     return (
-        f"#### {setting.key}\n\n"
+        f"## {setting.key}\n\n"
         f"{setting.why}\n\n"
         f"- written as: {form}; default: {said}\n"
         f"- environment: `{setting.variable}`; flag: `{setting.flag}`\n"
-        f"- otherwise: {setting.otherwise}\n"
+        f"- if wrong: {setting.otherwise}\n"
     )
 
 
 def written(document: str) -> str:
     """The document with the part between the marks as it should be."""
-    before, mark, rest = document.partition(BEGINS)
-    _, end, after = rest.partition(ENDS)
-    assert mark, f"{DOCUMENT.name} has no {BEGINS}"
-    assert end, f"{DOCUMENT.name} has no {ENDS}"
-    return f"{before}{BEGINS}\n\n{table()}\n{ENDS}{after}"
+    return replaced(document, BEGINS, ENDS, table())
 
 
 if __name__ == "__main__":

@@ -86,8 +86,7 @@ class ExitReason(StrEnum):
 
 class RunStatus(Struct, frozen=True):
     """A run until it is forgotten. `pid` 0: unknown; `code` None and `signal` 0: it has not ended in that way. `detail`
-    is for operators.
-    """
+    is for operators."""
 
     slot: SlotKey
     epoch: Revision
@@ -141,8 +140,7 @@ class LimitMethod(StrEnum):
 class Capabilities(Struct, frozen=True):
     """What a driver enforces on this machine. `whole`: processes that leave the session end with the run, even without
     its guard. `users`: one user per tenant. `namespaces`: each replica has its own pids, mounts and `/tmp`.
-    `missing` are sentences for operators.
-    """
+    `missing` are sentences for operators."""
 
     memory: LimitMethod
     cpu: LimitMethod
@@ -179,13 +177,11 @@ class Driver(Protocol):
     async def exec(self, work: RunSpec, command: tuple[str, ...], limit_ms: int) -> int:
         """Run a command beside a process, and return its exit code, or minus the signal that ended it. Raises
         `CannotStart` and `ExecNotRun`. It ends with all it started at the limit, with the process, and when the wait is
-        cancelled.
-        """
+        cancelled."""
 
     def keep(self, times: AgentTimes) -> int:
         """Use these durations of the region; running work uses them from its next extension. Return how long leased
-        work runs at most after its deadline: more than they allow, if the driver needs more.
-        """
+        work runs at most after its deadline: more than they allow, if the driver needs more."""
 
     def extend(self, deadline: int) -> None:
         """Extend the deadline of all leased work. A deadline is never lowered, nor moved after it has passed."""

@@ -122,8 +122,7 @@ def _execute(command: list[str], environment: dict[str, str]) -> NoReturn:
 
 def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: SharedNamespaces) -> NoReturn:
     """In the child: run a command until it ends, its time is over, or its agent cancels it. Then end what it left, and
-    report its exit code or the failed step.
-    """
+    report its exit code or the failed step."""
     guard = os.getppid()
     try:
         prctl(PR_SET_CHILD_SUBREAPER, 1)

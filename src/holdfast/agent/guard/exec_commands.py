@@ -57,8 +57,7 @@ class ExecCommands:
 
     def begin(self, agent: socket.socket, asked: dict[str, Any], *, is_ending: bool) -> None:
         """Run a command for an agent: `run` is its number, `limit` its time in milliseconds. An ending process gets no
-        commands.
-        """
+        commands."""
         failed = "ending 0" if is_ending else "busy 0" if len(self.by_line) >= COMMANDS_MAX else ""
         try:
             if not failed:

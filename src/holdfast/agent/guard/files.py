@@ -28,8 +28,7 @@ class RunLog:
 
     def keep(self, pipe: int) -> None:
         """Copy the pipe until it closes. Output that a full disk does not accept is lost, since the process must not
-        block.
-        """
+        block."""
         while piece := os.read(pipe, min(65_536, self.limit)):
             with suppress(OSError):
                 if self.size + len(piece) > self.limit:

@@ -226,8 +226,7 @@ class Guard:
 
     def hear(self, agent: socket.socket) -> None:
         """Process an agent's message. A deadline is never lowered, nor moved after it has passed. The grace is never
-        raised, since a region may rely on the lower one.
-        """
+        raised, since a region may rely on the lower one."""
         asked = {}
         with suppress(OSError):
             asked = json.loads(agent.recv(MESSAGE_BYTES) or "{}")

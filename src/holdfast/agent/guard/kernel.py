@@ -54,8 +54,7 @@ def read(path: str, absent: tuple[type[OSError], ...] = (OSError,)) -> str:
 
 def seen(pid: int) -> Seen | None:
     """Return a process, even if it only waits to be reaped; None if there is none. `OSError` if that cannot be
-    examined: a process that cannot be read is not dead.
-    """
+    examined: a process that cannot be read is not dead."""
     first = _seen(f"/proc/{pid}")
     if first is None or first.state not in "ZX" or first.threads <= 1:
         return first

@@ -4,8 +4,8 @@
           ──setns, fork────▶ the process, and keepers of commands: with the pids and mounts of the first
 
 The guard stays outside and is the parent of the process, as without namespaces: deadlines, signals, exit codes and
-records are the same (docs/decisions/0030). The first process inherits orphans. It is killed with its guard, and then
-the kernel kills all processes in its namespaces.
+records are the same (docs/design/decisions/0030). The first process inherits orphans. It is killed with its guard, and
+then the kernel kills all processes in its namespaces.
 
 A replica sees the node's own files, except that `/tmp`, `/var/tmp` and `/dev/shm` are new and in memory; `/proc` shows
 these pids only; of cgroups it sees its own, read-only; and hidden paths are empty.
@@ -54,8 +54,7 @@ class SharedNamespaces:
 
 class Namespaces(SharedNamespaces):
     """The namespaces of one replica, held by their first process, once all is mounted. Raises `OSError` if the kernel
-    allows none.
-    """
+    allows none."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._own = os.open("/proc/self/ns/pid", os.O_RDONLY)
@@ -119,8 +118,7 @@ def _end_trial(made: Namespaces) -> NoReturn:
 
 def _be_first(order: dict[str, Any], line: int) -> NoReturn:
     """In the child: mount the replica's view, report that, and stay until the guard exits. The guard's log stays its
-    stderr. The kernel reaps its children.
-    """
+    stderr. The kernel reaps its children."""
     try:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -175,8 +173,7 @@ def _mount_temporary(size_bytes: int) -> None:
 
 def _with_its_folder(path: str) -> str:
     """Return what to hide for a path: of a file its folder, if that is closed to others, since replacing the file by a
-    rename would remove a mount on it.
-    """
+    rename would remove a mount on it."""
     folder = os.path.dirname(path)
     is_closed = folder != "/" and os.path.isfile(path) and not os.stat(folder).st_mode & 0o007
     return folder if is_closed else path

@@ -63,8 +63,7 @@ def _headers(*more: str) -> Schema:
 
 def response(text: str, content: Schema, *headers: str) -> Schema:
     """Return one reply: its meaning, its content by media type, and its own headers in addition to those of every
-    reply.
-    """
+    reply."""
     return {
         "description": text,
         "headers": _headers(*headers),

@@ -169,9 +169,7 @@ SCHEMAS: dict[str, Schema] = {
         "properties": {"command": TEXT, "revision": REVISION, "repeated": {"type": "boolean"}},
         "required": ["command", "revision", "repeated"],
     },
-    "Renewal": closed_object(
-        {"session": REVISION}, ["session"], "A machine renews the lease of its session."
-    ),
+    "Renewal": closed_object({"session": REVISION}, ["session"], "A machine renews the lease of its session."),
     "Renewed": {
         "type": "object",
         "properties": {"worthMs": {"type": "integer"}, "term": COUNT, "logId": TEXT, "at": {"type": "integer"}},

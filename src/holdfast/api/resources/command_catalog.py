@@ -29,8 +29,7 @@ def rules(ledger: str) -> dict[str, CommandRule[Any]]:
 @cache
 def named_commands(ledger: str) -> dict[str, CommandRule[Any]]:
     """Return the commands that users send by name, by tag. The other commands store and delete objects and are sent as
-    documents.
-    """
+    documents."""
     from holdfast.core.platform.commands import Delete, DeleteWorkload, PublishPolicy, Put, PutWorkload
 
     as_documents = (Put, PutWorkload, Delete, DeleteWorkload, PublishPolicy)
@@ -54,8 +53,7 @@ def tag_of(command: type[Struct]) -> str:
 
 def parse_command(ledger: str, tag: str, tree: object) -> Any:
     """Return the command with these fields, or raise `InvalidDocument`; `KeyError` for a tag that users may not send
-    there.
-    """
+    there."""
     return parse(rules(ledger)[tag].command, tree)
 
 

@@ -68,8 +68,7 @@ def _assignments(state: Any, tenant: str, workload: str) -> list[tuple[int, Assi
 
 def _live_assignments(state: Any, tenant: str, workload: str) -> list[tuple[int, Assignment]]:
     """Return the assignments of the current workload of this name, without a scan; empty if the state has no index of
-    names.
-    """
+    names."""
     uid = state.workload_names.get(f"{tenant}/{workload}") if isinstance(state, PlatformState) else None
     return [(key, state.assignments[key]) for key in state.assignments_of.get(uid) or ()] if uid is not None else []
 

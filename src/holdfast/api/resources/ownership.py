@@ -28,8 +28,7 @@ def principal_tenant(state: LedgerState, name: str) -> str:
 
 def account_tenant(state: Any, account: str) -> str:
     """Return the tenant of an account. The account of an emergency override has the tenant that the override is for,
-    while it exists.
-    """
+    while it exists."""
     kind, _, name = account.partition("/")
     if kind in ("quota", "reclaimable"):
         return name.partition("/")[0]

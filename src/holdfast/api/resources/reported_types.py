@@ -58,8 +58,7 @@ class WorkloadView(Document, frozen=True, tag="Workload"):
 
 class RegionSummaryView(Document, frozen=True):
     """A region's last report about itself, at the time `at`: nodes by pool and label set, charges by account, and
-    issues. Accounts of tenants are added up by kind.
-    """
+    issues. Accounts of tenants are added up by kind."""
 
     at: Instant
     nodes: tuple[Nodes, ...] = ()

@@ -16,8 +16,7 @@ from holdfast.api.serialization.scalars import Serializer
 @cache
 def kind_schema(name: str, *, shown: bool = False) -> Schema:
     """Return the self-contained schema of a kind: as it is written, if it is writable and not `shown`, or as it is
-    shown.
-    """
+    shown."""
     schemas = SchemaBuilder("#/$defs/")
     ref: str = schemas.of(serializer_for_kind(name, shown=shown))["$ref"]
     title = ref.removeprefix(schemas.refs)

@@ -159,8 +159,7 @@ _NAMES: dict[str, Callable[[Any, Any, Any], str]] = {
 
 def labels_of(state: Any, row: Any) -> Mapping[str, str]:
     """Return the labels that selectors match. Replicas and endpoints have none of their own: theirs are the workload,
-    the phase, the node and the zone.
-    """
+    the phase, the node and the zone."""
     if isinstance(row, Slot):
         node = state.nodes.get(row.node)
         where = {"node": node.name, "zone": node.zone} if node is not None else {}

@@ -100,9 +100,7 @@ class SchemaBuilder:
             "kind": {"const": form.kind},
             "metadata": metadata,
             "spec": self.of(form.spec),
-            "status": _passed_over("Set by the ledger; ignored in writes.")
-            if written
-            else self.of(form.status),
+            "status": _passed_over("Set by the ledger; ignored in writes.") if written else self.of(form.status),
         }
         needs_spec = not isinstance(form.spec, StructSerializer) or any(
             field.required for field in form.spec.fields.values()

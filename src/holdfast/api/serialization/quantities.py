@@ -26,8 +26,7 @@ BUILT_IN = ("cpu", "memory", "disk", "gpu")
 
 def mistaken_for(name: str) -> str:
     """Return the built-in resource that was probably meant; empty if the name is built in or plausible as an extended
-    one.
-    """
+    one."""
     if name in BUILT_IN:
         return ""
     near = nearest(name, BUILT_IN)

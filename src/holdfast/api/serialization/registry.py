@@ -138,8 +138,7 @@ def is_object(info: inspect.Type) -> bool:
 @cache
 def serializer_for(type_: Any) -> Serializer:
     """Return the serializer of a type. A complete document is parsed with all fields; one inside a command, as users
-    write it.
-    """
+    write it."""
     info = inspect.type_info(type_)
     if isinstance(info, inspect.StructType) and is_object(info):
         return _registry.whole(info, ObjectSerializer)

@@ -201,8 +201,7 @@ class InstantSerializer:
 
 class RevisionSerializer:
     """A revision, opaque to callers: `41.3`. With 0 as the default, 0 means none and is shown as null; `0.0` is
-    rejected then, since as a precondition it would require nothing.
-    """
+    rejected then, since as a precondition it would require nothing."""
 
     def __init__(self, unset: bool = False) -> None:
         self.unset = unset

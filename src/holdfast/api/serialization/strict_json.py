@@ -29,8 +29,7 @@ def _no_number(word: str) -> Any:
 
 def parse_json(raw: bytes) -> Any:
     """Return the tree in these bytes. Raise `InvalidDocument` if they are not JSON or not UTF-8, have a duplicate key,
-    or are nested too deep.
-    """
+    or are nested too deep."""
     faults = FieldErrors()
     try:
         tree = decoder(faults).decode(raw.decode("utf-8"))

@@ -105,9 +105,7 @@ class _Build:
     def _alias(self, event: Any) -> Any:
         found = self._anchors.get(event.anchor)
         if found is None:
-            raise UnreadableText(
-                self.source, _line(event), f"*{event.anchor[:64]} refers to no earlier anchor"
-            )
+            raise UnreadableText(self.source, _line(event), f"*{event.anchor[:64]} refers to no earlier anchor")
         self._count(found[1], event)
         return copy.deepcopy(found[0])
 

@@ -137,9 +137,7 @@ class Authenticator:
         goals = [RequestTarget(address, state.info.ledger) for address in self._addresses]
         if token is None or not is_signed(request, proof, token.hash, goals):
             where = " or ".join(self._addresses)
-            return rejected_proof(
-                f"no known server has signed this request for {where}, {state.info.ledger}"
-            )
+            return rejected_proof(f"no known server has signed this request for {where}, {state.info.ledger}")
         wall = self._clock.wall()
         if not is_fresh(proof, wall):
             return rejected_proof(
@@ -195,8 +193,7 @@ def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -
 
 def _as_principal(state: LedgerState, request: Request, name: str, token: str, expires: Instant) -> Caller | Problem:
     """Return the principal. A token of `agent/*` is valid for any agent, which the request names; one of `person/*` is
-    not valid.
-    """
+    not valid."""
     actor = name
     if name.endswith("/*"):
         whole = state.principals.get(name)

@@ -55,8 +55,7 @@ IDLE_MS = 30_000
 
 async def to_leader(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Return the leader's reply. Raise `not-leading` if the leader is unknown or unreachable, or this is the second
-    hop.
-    """
+    hop."""
     leader = ctx.ledger.leading_server()
     if call.caller.via or not leader or leader == ctx.ledger.identity.server:
         raise ApiError(problem("not-leading", f"{ctx.ledger.identity.server} does not lead, and no leader is known"))
@@ -124,8 +123,7 @@ async def _ask_region(
 
 def _checked_reply(ctx: ServerContext, region: Region, onward: Request, found: Reply) -> Reply:
     """Return the reply as far as a region may send it. The ledger's name comes from this server's own state, not from
-    the reply.
-    """
+    the reply."""
     media = first_value(found.headers, "content-type").partition(";")[0].strip().lower()
     if not (200 <= found.status < 300 or 400 <= found.status < 600) or media not in _MEDIA:
         name, code = region.meta.name, "region-unreachable" if onward.verb == "GET" else "outcome-unknown"

@@ -79,8 +79,7 @@ def overloaded(what: str) -> Problem:
 
 class ConcurrencyLimiter:
     """Limits concurrent requests in total and of each principal. There is no queue: a request above the limit is
-    rejected.
-    """
+    rejected."""
 
     def __init__(self, most: int, what: str) -> None:
         self._most = most

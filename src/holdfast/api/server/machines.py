@@ -82,8 +82,7 @@ def _read(ctx: ServerContext, call: ApiRequest, raw: bytes) -> Envelope[Any] | R
 
 def _pace(ctx: ServerContext, call: ApiRequest, made: Sequence[Envelope[Any] | Refused]) -> None:
     """Enforce the rate limit of users for envelopes as for documents. Machines are limited by the windows of their
-    sessions.
-    """
+    sessions."""
     if call.caller.kind in PEOPLE:
         check_rate(ctx, call, *[one.key for one in made if not isinstance(one, Refused)])
 

@@ -116,8 +116,7 @@ class Redaction:
 
     def refused(self, found: Refused, *, by_number: bool) -> Refused:
         """Return the refusal of the caller's command without information about others. An object that the command names
-        `by_number` and that does not exist looks like another tenant's.
-        """
+        `by_number` and that does not exist looks like another tenant's."""
         if not self.tenant:
             return found
         if found.code in _WHOSE or (found.code is Code.NOT_FOUND and by_number):

@@ -32,8 +32,7 @@ AUDIT_PARAMS = ("since", "actor", "command", "outcome", "limit", "continue", "re
 
 class Route(Struct, frozen=True):
     """One route: its handler, the kinds of callers, whether only the leader serves it, and the number of further path
-    segments.
-    """
+    segments."""
 
     answers: RouteHandler
     #: Kinds of principals: a machine is served only if its kind is in the list, even for public data.

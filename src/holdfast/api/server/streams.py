@@ -72,8 +72,7 @@ async def machine_stream(
     streams: StreamSlots, call: ApiRequest, no_longer: StreamEndCheck, answering: Awaitable[F]
 ) -> F:
     """Return the reply to a machine. A stream has a slot until it ends or a later one of the machine takes it. A stream
-    that loses its access ends without a reason: the machine's session may continue, for example with another token.
-    """
+    that loses its access ends without a reason: the machine's session may continue, for example with another token."""
     stream = streams.open(call.caller.actor)
     if isinstance(stream, Problem):
         raise _reject_stream(answering, stream)
@@ -126,8 +125,7 @@ async def _guarded(
     messages: AsyncIterator[bytes], last: Callable[[], Sequence[bytes] | None], leave: Callable[[], None]
 ) -> AsyncGenerator[bytes, None]:
     """Yield the messages, after an empty first one that the creator of the stream takes. `last` returns the final
-    messages if the stream must end; None: it may continue.
-    """
+    messages if the stream must end; None: it may continue."""
     try:
         yield b""
         async for message in messages:

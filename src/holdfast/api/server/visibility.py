@@ -52,8 +52,7 @@ def refuse_reading(caller: Caller, ledger: str, plural: str) -> Problem | None:
 
 def refuse_audit(caller: Caller, ledger: str) -> Problem | None:
     """Refuse a caller that may not read the audit: it needs the permission `audit` or `operate`. With a region as its
-    scope it reads that region only, and for a tenant only entries about that tenant.
-    """
+    scope it reads that region only, and for a tenant only entries about that tenant."""
     if caller.kind not in ("person", "tenant") or not (caller.has(Permission.AUDIT) or caller.has(Permission.OPERATE)):
         return _denied(Code.NO_RIGHT, f"{caller.actor} lacks the permission audit", {"right": Permission.AUDIT.value})
     scope = caller.principal.spec.scope

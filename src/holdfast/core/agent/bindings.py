@@ -97,8 +97,7 @@ def rejection_reason(
     one: BoundSlot, template: Template, node: RegisterNode, drivers: Collection[DriverKind], there: tuple[str, ...] = ()
 ) -> str:
     """Return why this node cannot run the slot; empty if no reason is known before the start. `there` are the tenants
-    with work on a node that accepts one tenant at a time.
-    """
+    with work on a node that accepts one tenant at a time."""
     if template.driver not in drivers:
         return f"this node has no driver {template.driver}"
     first, last = node.ports

@@ -22,8 +22,7 @@ def may_restart(template: Template, one: BoundSlot, run: ProcessRun | None) -> b
 
 def restart_at(one: BoundSlot, run: ProcessRun | None, now: int) -> int:
     """Return when to restart, on the node's boot clock. A binding without a run is started at once: it was fenced or
-    never started.
-    """
+    never started."""
     if run is None:
         return now
     return run.since + min(PAUSE_MAX_MS, PAUSE_MS << min(one.restarts + 2 * one.attempts, 10))
@@ -31,8 +30,7 @@ def restart_at(one: BoundSlot, run: ProcessRun | None, now: int) -> int:
 
 def give_up_at(one: BoundSlot, run: ProcessRun | None, now: int) -> int:
     """Return when a slot that is not restarted may be released for placement: at once, or delayed if agents gave it up
-    before.
-    """
+    before."""
     return restart_at(one, run, now) if one.attempts else now
 
 

@@ -110,8 +110,7 @@ def columns_at(kind: type[Struct], level: int) -> list[tuple[str, Callable[[Any]
 
 def at_level(value: Any, level: int) -> Any:
     """Return the value with additions of later levels at their defaults. Raise `AboveLevel` if the value itself is
-    later.
-    """
+    later."""
     if isinstance(value, tuple):
         found = tuple(at_level(one, level) for one in value)
         return value if all(a is b for a, b in zip(found, value, strict=True)) else found
@@ -177,8 +176,7 @@ def is_of_the_first(declared: Any) -> bool:
 @cache
 def _leaves_out_additions(kind: Any) -> bool:
     """Whether a struct omits defaults, and only its own fields were added. An addition is then encoded only if it
-    differs from its default.
-    """
+    differs from its default."""
     if (
         not issubclass(kind, Struct)
         or not kind.__struct_config__.omit_defaults

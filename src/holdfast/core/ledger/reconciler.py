@@ -34,8 +34,7 @@ EVERYTHING: tuple[ReconcileKey, ...] = ("everything",)
 
 class ProposedCommand(Struct, frozen=True):
     """A command to send, and the revision that made it necessary. `expect` is the revision of the object that it was
-    decided by; the command is stale once the object has another.
-    """
+    decided by; the command is stale once the object has another."""
 
     command: Any
     cause: Revision = 0
@@ -44,8 +43,7 @@ class ProposedCommand(Struct, frozen=True):
 
 class ReconcileResult(Struct, frozen=True):
     """Commands to send now, and when to reconcile again even without a change. The commands are independent: each may
-    be refused alone.
-    """
+    be refused alone."""
 
     commands: tuple[ProposedCommand, ...] = ()
     requeue_at: Instant | None = None

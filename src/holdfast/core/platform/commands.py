@@ -61,8 +61,7 @@ class DeleteWorkload(Row, frozen=True, tag="delete-workload"):
 
 class ReportStatus(Row, frozen=True, tag="report-status"):
     """Report the state of a workload over all regions, for a generation of its spec. Conditions that are not named
-    stay.
-    """
+    stay."""
 
     workload: Revision
     observed_generation: int
@@ -256,8 +255,7 @@ class DeclareLost(Row, frozen=True, tag="declare-lost"):
 
 class RetireRegion(Row, frozen=True, tag="retire-region"):
     """Retire a region: an operator attests that nothing runs there. All it holds is released; its log can never join
-    again.
-    """
+    again."""
 
     region: str
     reason: str

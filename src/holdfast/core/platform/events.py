@@ -82,8 +82,7 @@ class TemplatesForgotten(Row, frozen=True, tag="templates-forgotten"):
 
 class TemplatesDropped(Row, frozen=True, tag="templates-dropped"):
     """A workload no longer names these templates, since it has named enough others. Other workloads may still name
-    them.
-    """
+    them."""
 
     SINCE: ClassVar[int] = 2
 
@@ -109,8 +108,7 @@ class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
 
 class AssignmentOf(Row, frozen=True):
     """An assignment that is ended or removed, with its workload, tenant, region, and the replicas done of each
-    template.
-    """
+    template."""
 
     assignment: Revision
     workload: Revision
@@ -125,8 +123,7 @@ class AssignmentsRemoved(Row, frozen=True, tag="assignments-removed"):
 
 class AssignmentsEnded(Row, frozen=True, tag="assignments-ended"):
     """These assignments request no more replicas. Their other fields stay, so the event names them and does not repeat
-    them.
-    """
+    them."""
 
     SINCE: ClassVar[int] = 2
 
@@ -268,8 +265,7 @@ class RegionJudged(Row, frozen=True, tag="region-judged"):
 
 class RegionRetired(Row, frozen=True, tag="region-retired"):
     """A region was retired, its log tombstoned. `log_id` is empty if it never joined; `unreleased` rows are released
-    later.
-    """
+    later."""
 
     ADDED: ClassVar[dict[str, int]] = {"unreleased": 2}
 

@@ -201,8 +201,7 @@ class ReportPending(Row, frozen=True, tag="report-pending"):
 
 class Hold(Row, frozen=True, tag="hold"):
     """Hold capacity on a node without a slot, until a given time. A placeholder names its standby assignment and
-    template.
-    """
+    template."""
 
     purpose: ReservationPurpose
     node: Revision

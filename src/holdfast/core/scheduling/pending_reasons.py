@@ -1,11 +1,11 @@
 """The reasons why a request waits, as a tree: rejected nodes per cause, most frequent first, and the nearest fit.
 
-    never-fits           no node can hold it, even an empty one: no end of other work cures it
-    node-unavailable     the region has no nodes, so feasibility is unknown: the first new node starts a pass
-    capacity 12          12 nodes lack a resource:
-      cpu 9                9 lack cpu
-      memory 3             3 lack memory
-    over-grant 4         the accounts cannot pay for 4 more
+never-fits           no node can hold it, even an empty one: no end of other work cures it
+node-unavailable     the region has no nodes, so feasibility is unknown: the first new node starts a pass
+capacity 12          12 nodes lack a resource:
+  cpu 9                9 lack cpu
+  memory 3             3 lack memory
+over-grant 4         the accounts cannot pay for 4 more
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ def could_hold(window: NodeWindow) -> bool:
 
 def domains_that_hold(table: NodeTable, ask: SlotAsk, avoided: Collection[str]) -> dict[str, list[str]]:
     """Return the domains that count for each spread rule: outside of avoided zones, with a usable node that can hold
-    the slot when empty.
-    """
+    the slot when empty."""
     could = _holding(all_rows(table, ask)) & table.usable & _outside(table, ask, avoided)
     if ask.exclusive:
         could &= table.overrun <= table.overrun_most

@@ -209,16 +209,14 @@ class Scheduler:
 
     def _go_back(self, state: RegionState, step: Duration) -> None:
         """Adjust to a new leader's time, lower by `step`: evaluate again, with back-offs of the same length. Deadlines
-        of proposals are in ledger time and stay.
-        """
+        of proposals are in ledger time and stay."""
         self.queue.go_back(state, step)
         self.waking.go_back()
         self.quarantine.go_back(step)
 
     def take_resync_hits(self) -> int:
         """Return the resync hits since the last call: slots placed though only the resync unblocked them, and missed
-        changes of nodes and requests.
-        """
+        changes of nodes and requests."""
         caught, self._resync_hits = self._resync_hits, 0
         return caught
 

@@ -285,8 +285,7 @@ class EndpointChecks:
 
     def _is_same(self, before: Slot) -> bool:
         """Whether the slot is unchanged since its probe started. An unpublished slot is forgotten, so that it is noted
-        when it is published again.
-        """
+        when it is published again."""
         key = before.workload, before.ordinal
         now = self._state.slots.get(key)
         if now is None or not is_published(self._state, now):

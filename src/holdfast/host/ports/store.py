@@ -152,8 +152,7 @@ class Announcements(Protocol):
 
     async def announce(self, name: str, raw: bytes) -> None:
         """Put `raw` under a name in place of an earlier announcement; empty bytes remove it. Raise `StoreError` on
-        failure.
-        """
+        failure."""
 
     async def announced(self) -> list[tuple[str, bytes]]:
         """Return all announcements by name. They are not trusted: every server writes here."""

@@ -24,8 +24,7 @@ _times = 0
 @contextmanager
 def gc_borrowed() -> Iterator[None]:
     """Collect nothing inside the block, and only the objects created in it at its end. Calls of hosts inside have no
-    effect.
-    """
+    effect."""
     global _is_borrowed, _times
     if _is_borrowed:
         yield

@@ -1,8 +1,8 @@
 """The steps after an accepted proposal: reserve plugins decide, reserved slots are bound, post-bind plugins run.
 
-    bound at once ──────────────────────────────────▶ post-bind
-    reserved ──▶ reserve: yes ──▶ Bind ─────────────▶ post-bind
-                        └─ no ──▶ Unreserve          no answer ──▶ the reservation expires
+bound at once ──────────────────────────────────▶ post-bind
+reserved ──▶ reserve: yes ──▶ Bind ─────────────▶ post-bind
+                    └─ no ──▶ Unreserve          no answer ──▶ the reservation expires
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The embedded scheduler, a leader task: no session, no connection. The term fences it, as it fences a controller.
 
-    ledger.leader_tasks["scheduler"] = EmbeddedScheduler(ledger, plugins).run
+ledger.leader_tasks["scheduler"] = EmbeddedScheduler(ledger, plugins).run
 """
 
 from __future__ import annotations

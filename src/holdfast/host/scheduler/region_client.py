@@ -18,8 +18,7 @@ class RegionClient(Protocol):
 
     def view(self) -> SchedulerView | None:
         """Return the current view; None while the ledger cannot be reached. The state is valid in this turn of the
-        event loop only.
-        """
+        event loop only."""
 
     def changes(self) -> KeyChanges:
         """Return the changes from this call on."""

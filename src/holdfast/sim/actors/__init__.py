@@ -4,7 +4,7 @@
     (API client)                         (own scheduler) ◀──proposals── standalone schedulers
 
 Lives here: production servers, schedulers and agents, built by `wiring` over the ports of a world, and the stand-ins
-that docs/correctness.md lists. Must not: judge a run, except by what only the process oracle can observe.
+that docs/evidence/correctness.md lists. Must not: judge a run, except by what only the process oracle can observe.
 
 - `ack_recorder`        records which commands and renewals a machine saw acknowledged
 - `watch_faults`        delays, repeats or drops the watch events of controllers

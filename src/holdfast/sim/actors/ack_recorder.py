@@ -60,8 +60,7 @@ class SendListener(Protocol):
 
 class AckRecorder:
     """A transport that records which commands the servers of a ledger acknowledged. A listener also gets every command
-    that is sent.
-    """
+    that is sent."""
 
     def __init__(
         self,
@@ -128,8 +127,7 @@ class AckRecorder:
 
 class SubmitRecorder:
     """A leader for its embedded scheduler, which has no session. Recorded envelopes get the scheduler's incarnation as
-    session and a sequence number in it.
-    """
+    session and a sequence number in it."""
 
     def __init__(self, leader: Leader[Any], life: int, said: SendListener) -> None:
         self.term = leader.term

@@ -36,8 +36,7 @@ def _in(assignments: Iterable[Assignment], region: str, purpose: AssignmentPurpo
 
 class FailoverStub(WorkloadReconcilerStub):
     """Keeps recovery on standby in each region of its budget; activates one standby while a serving region is lost;
-    ends it afterwards.
-    """
+    ends it afterwards."""
 
     name = "failover"
 

@@ -127,8 +127,7 @@ def _tenant(work: RunSpec) -> str:
 
 class SimulatedNode(SimulatedMachine):
     """A simulated node with its disk: machine id, newest term, lease times of the region. Its clock outlives every
-    agent.
-    """
+    agent."""
 
     def __init__(
         self,

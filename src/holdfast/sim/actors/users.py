@@ -233,8 +233,7 @@ class Users:
 
     async def _freeze(self, name: str, chance: Random) -> None:
         """Scale a workload up and then pause the scheduling of its tenant. A scheduler that has only the first change
-        proposes what is refused.
-        """
+        proposes what is refused."""
         before, most = self.wanted[name], self._wishes.most(name)
         await self.put(replace(before, spec=replace(before.spec, replicas=most)))
         await self._process.clock.sleep(chance.randrange(100, 2_000))

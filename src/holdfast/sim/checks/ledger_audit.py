@@ -47,8 +47,7 @@ class Finding(Struct, frozen=True):
 
 class PendingRead(Struct, frozen=True):
     """A read under way, and the batch that it must include: for a linear one, the newest that was acknowledged to any
-    client.
-    """
+    client."""
 
     at_least: int
     level: str = "linear"

@@ -85,8 +85,7 @@ def _own(platform: PlatformState, name: str, state: RegionState) -> Iterator[str
 
 def _everybodys(platform: PlatformState, name: str, state: RegionState) -> Iterator[str]:
     """Yield missing copies that every region needs: principals, tokens, priority classes, policies, and overrides
-    except those of other regions.
-    """
+    except those of other regions."""
     cursor = state.region.cursor
     for kind, there, here in _copied(platform, state):
         for key, one in there.items():
@@ -104,8 +103,7 @@ def _everybodys(platform: PlatformState, name: str, state: RegionState) -> Itera
 
 def leftover_copies(platform: PlatformState, name: str, state: RegionState) -> Iterator[Unconverged]:
     """Yield copies of objects that the platform has deleted or changed: a region must follow soon, though no cursor
-    sets a time.
-    """
+    sets a time."""
     for kind, there, here in _copied(platform, state):
         more = [key for key, one in here.items() if key not in there and one.meta.created_by != OWN]
         if more:

@@ -63,8 +63,7 @@ class SessionLeaseCheck:
 
     def _judge_many(self, quiet: int, seq: int) -> None:
         """Check one more expired session that this leader had answered. Delayed expiries wait for another lease; the
-        session with the longest silence may have renewed since.
-        """
+        session with the longest silence may have renewed since."""
         lease, now = self._state.info.settings.session_lease, self._now()
         self._ended = [*((at, ms) for at, ms in self._ended if now - at < lease // 2), (now, quiet)]
         count, known = len(self._ended), len(self._ended) + len(self._state.sessions)

@@ -146,8 +146,7 @@ class SimulatedCluster:
 
     def _grace_of(self, region: str, work: RunSpec) -> int:
         """Return the grace of a process by its template or region; 0 if the ledger has released its binding or may
-        have.
-        """
+        have."""
         state: RegionState = self.audits[region].state
         slot = state.slots.get(work.slot)
         if slot is None or slot.epoch != work.epoch or slot.phase not in UNDER_CARE:
@@ -162,8 +161,7 @@ class SimulatedCluster:
 
     def _is_kept(self, metal: SimulatedNode, work: RunSpec) -> bool:
         """Return whether a process is to run, by its region's log, even while its node is cut off. Bindings of a
-        replaced machine do not count.
-        """
+        replaced machine do not count."""
         state: RegionState = self.audits[metal.region].state
         slot = state.slots.get(work.slot)
         if slot is None or slot.epoch != work.epoch or slot.phase not in KEPT or self.metals[metal.name] is not metal:
@@ -173,8 +171,7 @@ class SimulatedCluster:
 
     def _judge_serving(self, ledger: str, batch: Batch[Any]) -> None:
         """Check that a serving replica has answered a probe under its binding epoch, and that no replica is withdrawn
-        shortly after it answered the same leader.
-        """
+        shortly after it answered the same leader."""
         for move in [one for r in batch.records for e in r.events if isinstance(e, SlotsMoved) for one in e.moves]:
             if move.phase is Phase.READY and move.cause == WITHDRAWN:
                 self._judge_withdrawn(ledger, move.slot)
@@ -231,8 +228,7 @@ class SimulatedCluster:
 
     def _begun(self, name: str, one: StandaloneScheduler, metrics: Metrics) -> None:
         """Register a standalone scheduler that starts. Its watches get the same faults as those of the region's
-        servers.
-        """
+        servers."""
         self.servers.metrics.append(metrics)
         self.mirrors[name] = one.mirror
         self.servers.watch_faults.setdefault(name, WatchFaults(self.servers.heard)).put_on(one.mirror.shown.hub)
@@ -267,8 +263,7 @@ class SimulatedCluster:
 
 def roster_of(scenario: Scenario, plan: RunPlan | None = None) -> Roster:
     """Return the machines of a scenario by name, with those that a plan adds. Faults hit only machines that are there
-    without the plan.
-    """
+    without the plan."""
     regions = scenario.topology.regions
     more = {name: one.beside and plan is not None and bool(plan.odd(f"region/{name}")) for name, one in regions.items()}
     servers = {PLATFORM_NAME: [f"platform-{n}" for n in range(1, scenario.topology.platform + 1)]}

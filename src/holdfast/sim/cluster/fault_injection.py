@@ -46,8 +46,7 @@ class FaultAction(NamedTuple):
 
 class FaultInjector:
     """The faults of one run. `happened` counts those that started, `struck` has the start of each. `on_strike` is
-    called just before a start.
-    """
+    called just before a start."""
 
     def __init__(
         self, scene: SimulatedCluster, on_strike: Callable[[PlannedFault], None] = lambda _fault: None
@@ -146,8 +145,7 @@ class FaultInjector:
 
     def replace_node(self, where: str, _chance: Random) -> FaultAction:
         """Replace a node by another machine of the same name, with its own agent. The old machine is silent; its
-        processes live on until their guards end them.
-        """
+        processes live on until their guards end them."""
 
         async def take_over() -> None:
             await self._world.crash(where)
@@ -236,8 +234,7 @@ class FaultInjector:
 
     def stale_view(self, where: str, chance: Random) -> FaultAction:
         """Delay a region's log stream to a scheduler, so long in some cases that the stream breaks. Other messages are
-        on time.
-        """
+        on time."""
         late = chance.randrange(500, IDLE_MS) if chance.random() < 0.5 else NEVER_MS
         return FaultAction(
             [("view", where)], lambda: self._world.age(where, LOG, late), lambda: self._world.renew(where)

@@ -99,8 +99,7 @@ def _regions(scene: SimulatedCluster) -> dict[str, RegionState]:
 
 def _asked_for(workload: Workload, now: Instant) -> tuple[int, int]:
     """Return the least and the most replicas to assign. Successful batch work needs no assignment; neither does
-    unfinished work that failed at its deadline.
-    """
+    unfinished work that failed at its deadline."""
     spec, status = workload.spec, workload.status
     if not spec.batch:
         return spec.replicas, spec.replicas
@@ -176,8 +175,7 @@ def _replicas(
 ) -> Iterator[Unconverged]:
     """Check the number of slots of each template against the assignment, without finished ordinals. While new slots are
     pending, old ones serve and a surge of at most the disruption budget is allowed. With `stays`, identities whose
-    budget is used up may serve with an older template.
-    """
+    budget is used up may serve with an older template."""
     asked = {share.template: share.count for share in assignment.shares if assignment.stage is ACTIVE and share.count}
     for row in state.finished.get(uid) or ():
         over = sum(after - first for first, after in (*row.done, *row.failed))

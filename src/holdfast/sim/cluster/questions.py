@@ -74,8 +74,7 @@ def answer_questions(
     scene: SimulatedCluster, snapshot: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
 ) -> dict[str, QuestionAnswer]:
     """Answer all six questions; `broken` are violated properties of safety and liveness. Without a fault only the
-    desired changes and the invariants have an answer.
-    """
+    desired changes and the invariants have an answer."""
     looks, entries = scene.scenario.answers, scene.chronicle.entries
     before, after = (
         (entries[: snapshot.entries], entries[snapshot.entries :]) if snapshot is not None else (entries, [])
@@ -141,8 +140,7 @@ def _invariants(
     scene: SimulatedCluster, snapshot: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
 ) -> QuestionAnswer:
     """Answer with the number of checked batches since, and the violated properties. Invariants are checked after each
-    batch.
-    """
+    batch."""
     since = snapshot.heads if snapshot is not None else {}
     checked = {name: audit.state.info.seq - since.get(name, 0) for name, audit in scene.audits.items()}
     kept = [name for name in scene.scenario.answers.invariants if name not in broken]
@@ -165,8 +163,7 @@ def _telemetry(
     scene: SimulatedCluster, snapshot: FaultSnapshot | None, counts: dict[str, int], after: list[HistoryEntry]
 ) -> QuestionAnswer:
     """Answer with the counters that have moved since, those of the scenario first, and the last replicas that began to
-    serve.
-    """
+    serve."""
     moved = _changed(snapshot, counts, "meter.")
     wanted = [name for name in scene.scenario.answers.counters if name in moved]
     told = list(dict.fromkeys((*wanted, *sorted(moved))))[:COUNTERS_MOST]

@@ -44,8 +44,7 @@ def unnoticed_silence(scene: SimulatedCluster) -> Iterator[Unconverged]:
 
 def unreleased_slots(scene: SimulatedCluster) -> Iterator[Unconverged]:
     """Yield slots on nodes without a session that did not fail though the fence has passed. Not while repair is paused;
-    each new leader restarts the fence.
-    """
+    each new leader restarts the fence."""
     for name in scene.cast.nodes:
         state: RegionState = scene.audits[name].state
         nodes = {uid: node for uid, node in state.nodes.items() if not node.session}

@@ -99,8 +99,7 @@ def bound_counters(counts: Mapping[str, int]) -> dict[str, int]:
 
 def held_back(state: RegionState) -> int:
     """Return the number of a region's assignments whose old replicas may not be stopped, since the disruption budget is
-    used up.
-    """
+    used up."""
     serving: dict[int, int] = {}
     old: dict[int, int] = {}
     for slot in state.slots.values():

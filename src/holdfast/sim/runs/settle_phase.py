@@ -57,8 +57,7 @@ class SettlePhase:
 
     def look_meanwhile(self) -> None:
         """Check convergence during faults: lost nodes are noticed, their slots fail, work of lost regions is assigned
-        to others. Ledgers without a leader are left out. Count rollouts that wait for their budgets.
-        """
+        to others. Ledgers without a leader are left out. Count rollouts that wait for their budgets."""
         self.scene.acted[HELD] += sum(held_back(self.scene.audits[name].state) for name in self.scene.cast.nodes)
         scene, without = self.scene, [one.subject for one in leaderless(self.scene)]
         left = [] if without else [*unnoticed_silence(scene), *unreleased_slots(scene)]
@@ -68,8 +67,7 @@ class SettlePhase:
 
     def calm(self) -> None:
         """End all faults and start every machine. New processes have no faults: a process that fails at every start
-        would rightly be restarted ever more slowly, for minutes.
-        """
+        would rightly be restarted ever more slowly, for minutes."""
         world = self.scene.world
         for name, metal in self.scene.metals.items():
             metal.habit = ProcessBehaviors(world.chance, name, troubles={})
@@ -86,8 +84,7 @@ class SettlePhase:
 
     def _late(self) -> list[str]:
         """Return what converged too late, or only by a resync. Runs with watch faults are exempt: there a resync must
-        repair what was dropped.
-        """
+        repair what was dropped."""
         if "deafen" in self._open_issues.happened:
             return []
         caught: dict[str, int] = {}

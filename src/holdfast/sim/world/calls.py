@@ -77,8 +77,7 @@ class InFlightCall:
 
     async def next(self, limit_ms: int) -> Reply | bytes | None:
         """Return the next message, or None after the last. Raise the error that ended the call. Never return to a dead
-        incarnation.
-        """
+        incarnation."""
         if not self._inbox and not self.asker.is_dead:
             self._woken = self._links.loop.create_future()
             alarm = self._links.loop.call_later(limit_ms / 1000, self._ring, limit_ms)

@@ -10,8 +10,7 @@ from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop
 
 class SimClock(VirtualClock):
     """The clocks of one machine. Its boot clock counts time in which the machine is paused; sleepers wake after the
-    pause.
-    """
+    pause."""
 
     def __init__(self, loop: VirtualLoop, *, fast_per_million: int = 0, booted: int = 1_000, wrong_by: int = 0) -> None:
         super().__init__(loop, booted=booted, wrong_by=wrong_by)

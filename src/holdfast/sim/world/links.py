@@ -130,8 +130,7 @@ class LinkLayer:
 
     def heal(self, a: str | None = None, b: str | None = None) -> None:
         """End partitions, clogs and isolation: all of them and all lags; or those of one peer; or only partitions and
-        clogs between two peers.
-        """
+        clogs between two peers."""
         if a is None:
             self._lagging.clear()
         for pair in [*self._cut, *self._clogged_ms]:

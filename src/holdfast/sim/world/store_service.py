@@ -95,8 +95,7 @@ class StoreService:
 
     def on_its_own(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         """Start work that outlives its caller: the empty context keeps it out of every incarnation. The future gets its
-        result.
-        """
+        result."""
         loop = asyncio.get_running_loop()
         told: asyncio.Future[T] = loop.create_future()
         self._tasks.add(loop.create_task(self._see_through(work, told), context=Context()))

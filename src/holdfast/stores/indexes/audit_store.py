@@ -119,8 +119,7 @@ class AuditRows:
 
     def tidy(self, before: Instant, size_bytes: int) -> int:
         """Drop older entries; above the size limit, the oldest of the actors with most data. So no actor, such as a
-        stranger with many denials, displaces the entries of others. Return the new size.
-        """
+        stranger with many denials, displaces the entries of others. Return the new size."""
         with self._connection:
             self._execute("DELETE FROM entries WHERE at < ?", (before,))
             if self._connection.changes():

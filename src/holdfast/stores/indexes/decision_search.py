@@ -1,8 +1,8 @@
 """Search for stored decisions: first their numbers, newest first, then the content of each.
 
-    workload   by its uids, newest first; a slot only in ranges that enclose its ordinal
-    node       in packed nodes, in steps; a page ends after a limit and continues later
-    otherwise  by number, over slim rows
+workload   by its uids, newest first; a slot only in ranges that enclose its ordinal
+node       in packed nodes, in steps; a page ends after a limit and continues later
+otherwise  by number, over slim rows
 """
 
 from __future__ import annotations

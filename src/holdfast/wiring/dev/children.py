@@ -138,8 +138,7 @@ def describe_exit(code: int) -> str:
 
 def truncate_log(log: Path, most_bytes: int = 8 << 20) -> None:
     """Move a log's content aside once it has grown: at most twice that much is retained. Output during the copy is
-    lost; writers append, so they continue at the new end.
-    """
+    lost; writers append, so they continue at the new end."""
     with suppress(FileNotFoundError):
         if log.stat().st_size > most_bytes:
             shutil.copyfile(log, log.with_name(f"{log.name}.1"))
@@ -148,8 +147,7 @@ def truncate_log(log: Path, most_bytes: int = 8 << 20) -> None:
 
 def dying_with(parent: int) -> Callable[[], None] | None:
     """Return a function that a new child runs before its program, so that the kernel kills it with its parent; None if
-    the kernel cannot. A store survives SIGKILL at any instant.
-    """
+    the kernel cannot. A store survives SIGKILL at any instant."""
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None, use_errno=True)  # loaded here: after the fork nothing may be imported

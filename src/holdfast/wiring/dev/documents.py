@@ -74,8 +74,7 @@ def apply_regions(client: Client, places: Mapping[str, RegionEntry], now: dateti
 
 class MachineEntry(Struct, frozen=True):
     """An agent or scheduler: principal, region, and token by name and file. Without a region it is any of its kind,
-    anywhere.
-    """
+    anywhere."""
 
     principal: str
     region: str

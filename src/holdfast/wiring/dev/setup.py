@@ -52,8 +52,7 @@ class PlatformSetup:
 
     async def introduce(self, *, agents: int, declared: int) -> None:
         """Apply everything but workloads. Give regions and agents their principals and tokens: `agents` for each
-        region, or the one of all declared nodes.
-        """
+        region, or the one of all declared nodes."""
         await self._tell(lambda client: self._introduce(client, agents, declared))
 
     async def apply_work(self) -> str:

@@ -25,7 +25,6 @@ from holdfast.core.platform.definition import ASSIGNMENT, PLATFORM, STATUS
 from holdfast.core.platform.watch import WATCH_KEYS
 from holdfast.core.reconcilers.platform.status import (
     FRESH_MS,
-    LOOK_AGAIN_MS,
     PATIENCE_MS,
     PLACED_SOON_MS,
     StatusReconciler,
@@ -693,27 +692,6 @@ def test_of_what_is_being_deleted_only_its_end_is_told() -> None:
     report = story.report()
     assert (report.bound, [one.type for one in report.conditions]) == (1, ["Available"])
     assert story.says_of("Available") == (ConditionStatus.FALSE, ConditionReason.PROGRESSING, "it is being deleted")
-
-
-# Fits
-
-
-def test_what_may_not_fit_is_looked_at_again_since_no_summary_wakes_it() -> None:
-    story = serving()
-    assert story.look().requeue_at == story.bench.at + LOOK_AGAIN_MS
-    story.tells("eu", 32_000)
-    story.report()
-    assert story.says_of("Fits")[0] is ConditionStatus.TRUE
-    assert story.look() == NO_CHANGES
-
-
-def test_what_fits_and_waits_is_looked_at_again_since_it_may_fit_no_more() -> None:
-    story = serving()
-    story.tells("eu", 32_000)
-    story.says("eu", 1, waiting=(Waiting("capacity", 2, story.bench.at),))
-    story.report()
-    assert story.says_of("Fits")[0] is ConditionStatus.TRUE
-    assert story.look().requeue_at == story.bench.at + LOOK_AGAIN_MS
 
 
 # Waking

@@ -160,8 +160,7 @@ class Cgroups:
 
     def _make_base(self, base: Path) -> None:
         """Create and lock the folder, again if a sweep removed it in between. Tenants may pass through it but not open
-        it, since opening allows locking.
-        """
+        it, since opening allows locking."""
         while True:
             self._tree.make(base)
             try:

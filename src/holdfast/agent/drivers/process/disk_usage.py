@@ -7,7 +7,7 @@ byte. A replica whose folder cannot be measured several times in a row, because 
 meanwhile, is ended too.
 
 File system quotas are not used. Project quotas do not bind the owner of the files, who may assign them to another
-project; user quotas do not distinguish replicas (docs/decisions/0029).
+project; user quotas do not distinguish replicas (docs/design/decisions/0029).
 """
 
 from __future__ import annotations

@@ -319,8 +319,7 @@ class ProcessDriver:
 
     async def _begun_in(self, folder: Path) -> GuardRecord | None:
         """Return the record of the run in this folder; None: none began, and none will. A starting guard may write its
-        record at any time, but once: either it is read here, or removing the folder prevents it.
-        """
+        record at any time, but once: either it is read here, or removing the folder prevents it."""
         for _ in range(3):
             record = await self._calls.wait(FOLDER, lambda: read_record(folder))
             if record is not None or await self._calls.wait(FOLDER, lambda: self._remove_unbegun(folder)):

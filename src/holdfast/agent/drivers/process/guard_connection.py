@@ -81,8 +81,7 @@ def extension(deadline: int, grace_ms: int) -> bytes:
 
 def connect(folder: Path) -> socket.socket | None:
     """Return a connection to the folder's guard; None if none listens. `OSError` if that is uncertain, such as
-    `BlockingIOError` while its queue is full. It may block on the disk.
-    """
+    `BlockingIOError` while its queue is full. It may block on the disk."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     try:
         # by a descriptor: a socket address holds about a hundred characters

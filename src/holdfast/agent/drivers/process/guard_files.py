@@ -44,8 +44,7 @@ NOBODY = ProcessId(0, 0)
 
 class GuardRecord(Struct, frozen=True):
     """The record of a run. The guard adds its start time and the ids of itself, the process, and the first process in
-    the replica's own namespaces.
-    """
+    the replica's own namespaces."""
 
     slot: SlotKey
     epoch: Revision

@@ -105,8 +105,7 @@ class GuardedRun:
 
     async def run(self, command: tuple[str, ...], limit_ms: int, answer_ms: int) -> ExecResult:
         """Run a command under the guard, which ends it at the limit; a guard without an answer soon after is not
-        responding. Cancelling the wait ends the command.
-        """
+        responding. Cancelling the wait ends the command."""
         line, number = self._line, next(self._numbers)
         answer: asyncio.Future[ExecResult | None] = asyncio.get_running_loop().create_future()
         self._commands[number] = answer
@@ -133,8 +132,7 @@ class GuardedRun:
 
     def hasten(self, now: int, patience_ms: int) -> bool:
         """Kill the guard and its process if that lives after its end was due; whether so. Descendants that left the
-        session are killed first, since only the guard identifies them.
-        """
+        session are killed first, since only the guard identifies them."""
         if (self._line is None and not self.is_silent) or now < self._ends_at() + patience_ms:
             return False
         self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline

@@ -100,8 +100,7 @@ def why_no_namespaces(settings: ProcessSettings) -> str:
 
 def launch(order: dict[str, Any], folder: Path, limit_ms: int) -> None:
     """Start a guard; return when its process has begun. Raises `CannotStart`. It waits for the disk without a limit,
-    since giving up would leave open whether anything begins.
-    """
+    since giving up would leave open whether anything begins."""
     log = folder / files.LOGS / GUARD_LOG
     try:
         with log.open("ab") as errors:

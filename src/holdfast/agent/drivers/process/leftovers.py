@@ -27,8 +27,7 @@ T = TypeVar("T")
 
 async def retry_until_able(clock: Clock, look: Callable[[], Awaitable[T]]) -> T:
     """Return the result of an examination once it succeeds: an agent without descriptors cannot see which processes
-    live.
-    """
+    live."""
     while True:
         try:
             return await look()

@@ -127,7 +127,6 @@ def _expected(expect: Revision) -> str:
 
 def _command(ctx: ServerContext, call: ApiRequest, body: bytes) -> Any:
     """Return the command as it was sent, as documents have it; None if this version cannot read it, or if it concerns a
-    tenant that the caller may not see. Such a caller sees the entry but not the content.
-    """
+    tenant that the caller may not see. Such a caller sees the entry but not the content."""
     found = ctx.ledger.definition.envelopes.command(body)
     return None if found is None or not sees(call.caller, tenant_of(found)) else render_command(found)

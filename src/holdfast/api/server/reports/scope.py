@@ -1,6 +1,5 @@
 """The common begin of reports that read one state: check access, take one of the server's slots for lists, and limit
-the number of items.
-"""
+the number of items."""
 
 from __future__ import annotations
 

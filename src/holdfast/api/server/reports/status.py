@@ -63,7 +63,8 @@ async def status(ctx: ServerContext, call: ApiRequest) -> Reply:
     if hasattr(state, "regions"):
         found["regions"] = [_region(ctx, region, now) for region in state.regions.values()]
     if ctx.link is not None:
-        found["platform"] = {"lastContactMsAgo": ctx.link.age_ms(), "degradedReason": redaction.words(ctx.link.degraded_reason())}
+        reason = redaction.words(ctx.link.degraded_reason())
+        found["platform"] = {"lastContactMsAgo": ctx.link.age_ms(), "degradedReason": reason}
     return json_reply(found)
 
 

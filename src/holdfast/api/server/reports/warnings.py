@@ -36,8 +36,7 @@ def token_warnings(state: Any, now: Instant) -> list[str]:
 
 def _of_token(state: Any, token: Token, now: Instant) -> Iterator[str]:
     """Yield the warning of a token for all machines of a kind, or for all regions. If no option allowed it, the token
-    is older than the rule, or its principal has changed.
-    """
+    is older than the rule, or its principal has changed."""
     spec, kind = token.spec, token.spec.principal.partition("/")[0]
     if kind not in MACHINES or spec.revoked or spec.expires <= now:
         return

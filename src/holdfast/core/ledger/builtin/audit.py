@@ -83,8 +83,7 @@ def entries_in(raw: bytes, digest: bytes, batches: BatchReader[Any], commands: E
 
 def _beside(evidence: tuple[Evidence, ...]) -> dict[int, bytes]:
     """Map each record to its first evidence. A draft puts the audit event first; later evidence comes from the sender,
-    who could imitate an audit event.
-    """
+    who could imitate an audit event."""
     found: dict[int, bytes] = {}
     for one in evidence:
         found.setdefault(one.record, one.payload)

@@ -191,8 +191,7 @@ def configured(state: LedgerState, event: Configured, stamp: Stamp) -> None:
 
 def _count_fences(state: LedgerState, settings: Settings) -> None:
     """Update the fence of each agent session. An agent may use older settings until its session ends: the longest fence
-    counts.
-    """
+    counts."""
     before, after = state.info.settings.fence_time, settings.fence_time
     if before == after:
         return

@@ -72,8 +72,7 @@ def _refuse_sender(state: LedgerState, ctx: CommandContext, rule: CommandRule[An
 
 def _refuse_scope(state: LedgerState, ctx: CommandContext, rule: CommandRule[Any]) -> Refused | None:
     """Check the scope of the sender against the ledger and the rule. The handler checks the objects that the command
-    names.
-    """
+    names."""
     refused = _outside_region(state, ctx)
     if refused is not None:
         return refused

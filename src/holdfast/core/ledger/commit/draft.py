@@ -187,8 +187,7 @@ class BatchDraft(Generic[S]):
 
     def _fitting_evidence(self) -> list[Evidence]:
         """Return the evidence that fits. An audit event is always included, as the first of its record: so a reader can
-        distinguish it from evidence that the sender added.
-        """
+        distinguish it from evidence that the sender added."""
         left = EVIDENCE_BYTES_MAX
         kept = list(self._audit)
         for one in self._decisions:

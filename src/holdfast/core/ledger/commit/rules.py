@@ -66,8 +66,7 @@ class CommandContext:
 
 class Subject(NamedTuple):
     """The object that a command changes or follows from, and its revision; 0: it does not exist. `own`: the revision is
-    of this log, so a view can wait for it.
-    """
+    of this log, so a view can wait for it."""
 
     key: str
     revision: Revision

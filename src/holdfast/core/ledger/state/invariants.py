@@ -26,8 +26,7 @@ P = TypeVar("P")
 
 class InvariantKind(StrEnum):
     """Always: it holds in every state. At commit: a fact from outside may break it. It is then an open breach, which
-    never grows.
-    """
+    never grows."""
 
     ALWAYS = "always"
     AT_COMMIT = "at commit"

@@ -261,8 +261,7 @@ class OverlayTable(Table[K, V]):
 
     def changed_keys(self) -> list[K]:
         """Return the keys, sorted, of the rows that differ from the table below; rows that were only read are not among
-        them.
-        """
+        them."""
         below = self._base.get
         rows = self._rows.items()
         return sorted(key for key, row in rows if (was := below(key)) is not row and was != row)  # type: ignore[type-var]

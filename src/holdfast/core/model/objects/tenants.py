@@ -42,8 +42,7 @@ class QuotaSpec(Document, frozen=True):
 
 class Quota(Document, frozen=True, tag="Quota"):
     """A tenant's quota, with the tenant's name. A quota lowered below what is granted takes effect as grants are
-    returned: until then `effective = max(hard, sum charged)`.
-    """
+    returned: until then `effective = max(hard, sum charged)`."""
 
     meta: Meta
     spec: QuotaSpec

@@ -22,8 +22,7 @@ from holdfast.core.model.values.structs import Document, Duration, Instant
 
 class Spread(Document, frozen=True):
     """At most `max_skew` more replicas in one domain of `key` (zone or pool) than in the emptiest one. Only domains
-    with nodes for such replicas count.
-    """
+    with nodes for such replicas count."""
 
     key: str = "zone"
     max_skew: int = 1
@@ -187,8 +186,7 @@ class WorkloadSpec(Document, frozen=True):
 
 class WorkloadStatus(Document, frozen=True):
     """Progress as regions report it, summed: bound, ready, serving; for batch work, how many have succeeded, and how
-    many have failed for good.
-    """
+    many have failed for good."""
 
     observed_generation: int = 0
     bound: int = 0

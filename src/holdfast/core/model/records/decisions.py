@@ -82,8 +82,7 @@ class DecisionEvidence(Row, frozen=True, tag="decision"):
 
 class AuditEvent(Row, frozen=True, tag="audit"):
     """An action of an operator or tenant: the complete command, the expected revision, and the server that acted for
-    the sender, if any.
-    """
+    the sender, if any."""
 
     actor: str
     at: Instant

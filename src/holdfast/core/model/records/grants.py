@@ -77,6 +77,5 @@ def grant_key(region: str, account: str) -> str:
 
 def charge_key(account: str, region: str) -> str:
     """Return the key of the limit that an account counts against: per account, or per account and region for some
-    kinds.
-    """
+    kinds."""
     return f"{account}|{region}" if account.startswith(REGIONAL) else account

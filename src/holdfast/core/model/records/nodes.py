@@ -36,8 +36,7 @@ READY = NodeHealth.READY
 
 class Machine(Row, frozen=True):
     """The machine of an agent. `id` is random, created once in the agent's folder; `host` and `boot` are the names of
-    the machine and of its current boot. Empty: not reported.
-    """
+    the machine and of its current boot. Empty: not reported."""
 
     id: str = ""
     host: str = ""
@@ -147,8 +146,7 @@ def is_kept_from(node: Node, tenant: str) -> bool:
 
 def kept_for(node: Node) -> tuple[str, ...]:
     """Return the tenants that a node is reserved for, sorted; none: any. If operators and the agent contradict each
-    other, `NO_TENANT` alone.
-    """
+    other, `NO_TENANT` alone."""
     if not node.tenant:
         return tuple(sorted(node.tenancy))
     return (node.tenant,) if not node.tenancy or node.tenant in node.tenancy else (NO_TENANT,)

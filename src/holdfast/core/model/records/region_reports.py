@@ -72,8 +72,7 @@ def finished_in(seen: WorkloadReport | None, template: str) -> int:
 
 class ObservedWorkload(Row, frozen=True):
     """A region's last report on a workload, with the position in its own log and the time there. Both are compared only
-    with reports of the same `session`.
-    """
+    with reports of the same `session`."""
 
     region: str
     position: Revision

@@ -67,8 +67,7 @@ def without_user(url: str) -> str:
 
 def is_exposed(url: str) -> bool:
     """Whether data sent to this URL travels in the clear: neither plainly https nor this machine. A text that is no
-    HTTP URL is not checked further.
-    """
+    HTTP URL is not checked further."""
     found = _URL.fullmatch(url)
     return is_cleartext(found[1], found[2]) if found is not None else url.lower().startswith("http:")
 
@@ -84,8 +83,7 @@ def credentials_problem(url: str) -> str:
 
 def origin(address: str) -> str:
     """Return one form of an address, for comparison: `HTTPS://eu.example/` is `https://eu.example:443`. The bare name
-    `eu.example`, which identifies a server without a URL, gives the same.
-    """
+    `eu.example`, which identifies a server without a URL, gives the same."""
     found = _URL.fullmatch(address if "://" in address else f"https://{address}")
     if found is None:
         return address

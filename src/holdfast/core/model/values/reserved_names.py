@@ -1,7 +1,7 @@
 """Names in the tables that no component sends or reads yet. This list only becomes shorter.
 
 The tables list commands, stop causes, settings and more. Every name has a component that uses it, or is listed here
-with the component that will. A test checks the tables; docs/reference.md shows the list.
+with the component that will. A test checks the tables; docs/reference/reserved-names.md shows the list.
 """
 
 from __future__ import annotations

@@ -70,8 +70,7 @@ def with_drift(duration: int, settings: Settings) -> int:
 
 def outlasting(settings: Settings) -> Duration:
     """Return how long a run with a leased right may outlast that right in a region. A leader starts just before the end
-    and another one after that, each within a session lease; then unreported runs are fenced.
-    """
+    and another one after that, each within a session lease; then unreported runs are fenced."""
     return 2 * settings.session_lease + settings.fence_time
 
 

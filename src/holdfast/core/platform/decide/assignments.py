@@ -134,8 +134,7 @@ def _proposed(
 
 def _returning(state: PlatformState, command: Assign) -> Ranges:
     """Return the ordinals to be released: held rights that no assignment of the region lists. Only the serving one has
-    them.
-    """
+    them."""
     if command.purpose is not AssignmentPurpose.SERVING:
         return ()
     left = without(held_in(state, command.workload, command.region), ranges_of(command.ordinals))

@@ -89,8 +89,7 @@ def _times(told: JoinRegion | RegionStatus) -> tuple[Duration, Duration, Duratio
 
 def _refuse_times(state: PlatformState, command: JoinRegion) -> Refused | None:
     """Refuse a grace below the platform's: the region would stop exclusive replicas before the grace they were admitted
-    with.
-    """
+    with."""
     least = state.info.settings.grace
     if not command.fence_time or command.grace >= least:
         return None
@@ -165,8 +164,7 @@ def _diverged(region: str) -> Refused:
 
 def _refuse_person(state: PlatformState, command: BelieveRegion | DeclareLost, ctx: CommandContext) -> Refused | None:
     """Refuse an operator's command about a region that does not exist, is outside the operator's scope, or has no
-    reason.
-    """
+    reason."""
     return (
         refuse_unknown("Region", (command.region,), state.regions)
         or refuse_outside_whole_region(ctx, command.region)

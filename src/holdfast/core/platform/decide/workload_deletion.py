@@ -142,8 +142,7 @@ def _ending(
 
 def ended_assignment(assignment: Assignment) -> Assignment:
     """Return the assignment without replicas. Its ordinals stay: the region holds their rights until it has released
-    them.
-    """
+    them."""
     return replace(assignment, stage=AssignmentStage.ENDED, shares=(), disruption=0)
 
 
@@ -177,8 +176,7 @@ def workload_removal_events(
     state: PlatformState, uids: Sequence[Revision], ctx: CommandContext, without: Ranges = ()
 ) -> tuple[object, ...]:
     """Return the events that remove workloads which no region holds, with their rights except ordinals released
-    already.
-    """
+    already."""
     gone = tuple(WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
     held = [
         (uid, region, outside(ordinals, without)) for uid in uids for region, ordinals in state.rights_of.get(uid) or ()

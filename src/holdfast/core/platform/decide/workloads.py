@@ -70,9 +70,10 @@ def _judged(state: PlatformState, merged: Workload, stored: Workload | None, ctx
     """Return the workload with its conditions `Fits` and `OnTime`."""
     if stored is not None and stored.meta.generation == merged.meta.generation:
         return merged
-    conditions = with_condition(merged.status.conditions, fits_condition(state, merged, ctx.at))
+    fits = fits_condition(state, merged, ctx.at)
+    conditions = with_condition(merged.status.conditions, fits)
     if has_deadline_condition(merged):
-        conditions = with_condition(conditions, on_time_condition(state, merged, ctx.at))
+        conditions = with_condition(conditions, on_time_condition(state, merged, fits, ctx.at))
     return replace(merged, status=replace(merged.status, conditions=conditions))
 
 
@@ -111,8 +112,7 @@ def check_shape(state: PlatformState, new: Workload, stored: Workload | None) ->
 
 def _refuse_grace(state: PlatformState, spec: WorkloadSpec) -> Refused | None:
     """Refuse a grace above that of the settings: the fence time, by which an identity must end, includes that (RULES
-    4).
-    """
+    4)."""
     grace, most = spec.template.grace, state.info.settings.grace
     if not spec.exclusive or grace <= most:
         return None

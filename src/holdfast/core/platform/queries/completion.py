@@ -22,7 +22,6 @@ from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.workloads import OnDeadline, Workload
 from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, ConditionValue
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.platform.queries.feasibility import fits
 from holdfast.core.platform.state.tables import PlatformState
 
 ON_TIME = "OnTime"
@@ -40,12 +39,12 @@ def has_deadline_condition(workload: Workload) -> bool:
     return bool(workload.spec.deadline) or _on_time(workload) is not None
 
 
-def on_time_condition(state: PlatformState, workload: Workload, now: Instant) -> Condition:
-    """Return the condition `OnTime` of a workload."""
+def on_time_condition(state: PlatformState, workload: Workload, fits: Condition, now: Instant) -> Condition:
+    """Return the condition `OnTime` of a workload whose condition `Fits` is given."""
     said = _on_time(workload)
     if said is not None and _is_for_good(workload, said):
         return replace(said, since=now)
-    found = _judged(state, workload, now)
+    found = _judged(state, workload, fits, now)
     return Condition(
         type=ON_TIME,
         status=found.status,
@@ -78,7 +77,7 @@ def _is_for_good(workload: Workload, said: Condition) -> bool:
     return said.reason in _FOR_GOOD and said.observed_generation == workload.meta.generation
 
 
-def _judged(state: PlatformState, workload: Workload, now: Instant) -> ConditionValue:
+def _judged(state: PlatformState, workload: Workload, fits: Condition, now: Instant) -> ConditionValue:
     if not workload.spec.deadline:
         return ConditionValue(ConditionStatus.TRUE, ConditionReason.AS_DESIRED, "it no longer has a deadline")
     done, wanted = batch_progress(state, workload).done, workload.spec.replicas
@@ -88,7 +87,7 @@ def _judged(state: PlatformState, workload: Workload, now: Instant) -> Condition
         return ConditionValue(
             ConditionStatus.FALSE, ConditionReason.DEADLINE_MISSED, f"{done} of {wanted} were done by its deadline"
         )
-    if fits(state, workload).status is ConditionStatus.FALSE:
+    if fits.status is ConditionStatus.FALSE:
         return ConditionValue(
             ConditionStatus.FALSE, ConditionReason.NEVER_FITS, "its deadline cannot be met: no node could hold it"
         )

@@ -200,8 +200,7 @@ def _commands(
 
 def _shares(desired: DesiredAssignment, digest: str) -> tuple[Share, ...]:
     """Return shares of the newest template; if the region may get nothing new, of its old templates, the first ones
-    first.
-    """
+    first."""
     site, count = desired.site, desired.count + desired.site.over
     if site.old is None or (site.is_healthy and site.allowed):
         return (Share(digest, count),) if count else ()

@@ -29,8 +29,7 @@ OVER_GRANT = Code.OVER_GRANT.value
 class CandidateRegion(Struct):
     """A region. `old` is its assignment; `allowed`: rules let it hold the workload; `counts`: its replicas count
     towards the spec; `left`: it is lost, and others replace it. `over` finished replicas stay there and are not in
-    `place`.
-    """
+    `place`."""
 
     region: Region
     old: Assignment | None

@@ -60,8 +60,7 @@ class IdentityPlan(Struct):
 
 def recovered(state: PlatformState, workload: Workload, mine: Sequence[Assignment], rights: Sequence[HeldIn]) -> Ranges:
     """Return the identities that failover has: listed ones, and, while a region is lost, granted ones of standby
-    regions.
-    """
+    regions."""
     theirs = [one for one in mine if one.purpose is AssignmentPurpose.RECOVERY]
     if not theirs:
         return ()
@@ -215,8 +214,7 @@ def _let_go(
 
 def _down(site: CandidateRegion, held: RegionIdentities, *, strict: bool) -> int:
     """Return how many identities do not run in a region yet. Before any region's first report, listed ones count as
-    running.
-    """
+    running."""
     if site.is_lost:
         return 0
     if strict:

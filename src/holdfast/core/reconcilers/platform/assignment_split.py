@@ -41,8 +41,7 @@ class SplitRegion(Struct):
 
 def first_index(uid: int, count: int) -> int:
     """Return the index of the region that is first for this workload. Many low bits of uids are equal, so they are
-    mixed.
-    """
+    mixed."""
     return (uid * 0x9E3779B97F4A7C15 >> 29 & 0xFFFF_FFFF) % count if count else 0
 
 
@@ -88,8 +87,7 @@ def _ideal_by_weight(regions: Sequence[SplitRegion], replicas: int, limits: list
 
 def by_weight(regions: Sequence[SplitRegion], count: int) -> list[int]:
     """Split a count by weight. The remainder goes to the largest fraction, then to regions that have it, then by rank
-    and turn.
-    """
+    and turn."""
     whole = sum(place.weight for place in regions)
     parts = [count * place.weight // whole for place in regions]
     left = count - sum(parts)

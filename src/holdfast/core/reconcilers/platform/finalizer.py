@@ -26,8 +26,7 @@ from holdfast.core.platform.watch import REGION_STATE, WORKLOAD
 
 class FinalizerReconciler:
     """The finalizer controller, keyed by workload uid. All are reconciled when a region's health changes or an override
-    ends.
-    """
+    ends."""
 
     name = "repair"
     watches: tuple[str, ...] = (WORKLOAD, REGION_STATE, OVERRIDE)

@@ -99,8 +99,7 @@ class GrantReconciler:
 
 def _and_quota(account: str) -> list[str]:
     """Return the account, and for a reclaimable share the quota, too: demand within the share is no demand on the
-    quota.
-    """
+    quota."""
     kind, _, name = account.partition("/")
     return [account, f"quota/{name}"] if kind == "reclaimable" else [account]
 

@@ -132,8 +132,7 @@ class _Cutting:
 
     def _raised(self) -> list[int]:
         """Distribute the free amount: to regions that lack something, then to slices that are too small, then half of
-        the rest to growing demand.
-        """
+        the rest to growing demand."""
         reach = [one.offered for one in self.ones]
         small = [lacks or 2 * one.target < ideal for one, ideal, lacks in self._each()]
         grown = [one.asked * 3 // 2 if lacks and self.is_enough else 0 for one, _, lacks in self._each()]
@@ -156,8 +155,7 @@ class _Cutting:
 
     def _returned(self) -> dict[int, int]:
         """Return the regions that give back, with what they keep: those far above their ideal, and those holding what
-        others lack.
-        """
+        others lack."""
         large = [place for place, one in enumerate(self.ones) if one.has_answered and one.target > self.ideals[place]]
         found = [place for place in large if self.is_enough and self.ones[place].target > 2 * self.ideals[place]]
         coming = sum(max(0, one.offered - one.target) for one in self.ones if not one.has_answered)
@@ -192,8 +190,7 @@ def _ideal_slices(whole: int, ones: Sequence[_One]) -> list[int]:
 
 def _in_proportion(whole: int, asked: Sequence[int], uses: Sequence[int]) -> list[int]:
     """Cut demand in proportion. A region that uses more than its part keeps its usage; if all usage exceeds the limit,
-    cut by usage.
-    """
+    cut by usage."""
     if sum(uses) >= whole:
         return apportion(whole, uses)
     kept: dict[int, int] = {}

@@ -24,7 +24,7 @@ from holdfast.core.platform.queries.completion import deadline_of, is_deadline_o
 from holdfast.core.platform.queries.feasibility import FITS
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.reconcilers.platform.status_conditions import ASSIGNED, PLACED, conditions_of
+from holdfast.core.reconcilers.platform.status_conditions import ASSIGNED, conditions_of, is_settled
 from holdfast.core.reconcilers.platform.status_progress import WorkloadProgress, progress_of
 
 #: How long a fresh workload waits for all its regions, and for a node. Most get one soon; an earlier report would only
@@ -33,7 +33,8 @@ PATIENCE_MS = 10_000
 PLACED_SOON_MS = 2_000
 #: How long after its creation a workload is fresh.
 FRESH_MS = 30_000
-#: Period of checking whether a waiting workload fits: summaries do not trigger this controller.
+#: Period of checking a workload that does not fit or is not settled: neither summaries nor the end of an offer trigger
+#: this controller.
 LOOK_AGAIN_MS = 15_000
 
 
@@ -130,8 +131,9 @@ def _waits_for_regions(known: WorkloadStatus) -> bool:
 
 
 def _may_change_unheard(wanted: ReportStatus) -> bool:
-    """Check whether a summary may change the report, since the workload waits or does not fit."""
-    return any(one.type in (FITS, PLACED) and one.status is not ConditionStatus.TRUE for one in wanted.conditions)
+    """Check whether a summary or the end of an offer may change the report: it does not fit, or is not settled."""
+    fits = all(one.status is ConditionStatus.TRUE for one in wanted.conditions if one.type == FITS)
+    return not fits or not is_settled(wanted.conditions)
 
 
 def _differs(known: WorkloadStatus, wanted: ReportStatus) -> bool:

@@ -1,7 +1,7 @@
 """A workload's conditions, from its progress.
 
-    Fits       some node could hold it                        `queries/feasibility`
-    OnTime     its deadline was met, or may be                `queries/completion`
+    Fits       some node could hold it                        platform/queries/feasibility
+    OnTime     its deadline was met, or may be                platform/queries/completion
     Assigned   regions have as many as the spec requires      the platform
     Placed     as many have a node                            what waits, and why, from the regions
     Available  of services: enough replicas serve             and the regions that are lost
@@ -12,9 +12,14 @@
 
 A workload has `Updated` once it was changed, `Failed` once a replica has failed for good, and `Healthy` once one was
 unhealthy. Each condition states the gravest known reason in few words: every change is a record in the log.
+
+Summaries trigger no controller, and omit nodes whose agents are silent for a moment. They are used only for workloads
+that are not settled, which are checked periodically; a settled workload keeps `Fits` true.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -23,7 +28,7 @@ from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, ConditionValue
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.queries.completion import has_deadline_condition, is_abandoned, on_time_condition
-from holdfast.core.platform.queries.feasibility import candidate_regions, fits, fits_condition
+from holdfast.core.platform.queries.feasibility import FITS, candidate_regions, fits, fits_condition
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.reconcilers.platform.status_progress import WorkloadProgress
 from holdfast.core.reconcilers.platform.status_reasons import (
@@ -70,9 +75,24 @@ def conditions_of(
         found.append(_condition(HEALTHY, _healthy(progress), progress))
     if progress.generation > 1 or progress.older or _was_reported(workload, UPDATED):
         found.append(_condition(UPDATED, _updated(state, workload, progress), progress))
+    fit = _fits(state, workload, settled=is_settled(found))
     if has_deadline_condition(workload):
-        found.append(replace(on_time_condition(state, workload, now), since=0))
-    return tuple(sorted([*found, fits_condition(state, workload, 0)], key=lambda one: one.type))
+        found.append(replace(on_time_condition(state, workload, fit, now), since=0))
+    return tuple(sorted([*found, fit], key=lambda one: one.type))
+
+
+def is_settled(conditions: Iterable[Condition]) -> bool:
+    """Whether a workload lacks nothing that summaries tell of: no region, no node, none of the present template."""
+    return all(one.status is ConditionStatus.TRUE for one in conditions if one.type in (ASSIGNED, PLACED, UPDATED))
+
+
+def _fits(state: PlatformState, workload: Workload, *, settled: bool) -> Condition:
+    """Whether some node could hold it. Of what stands as wanted, that it fits stays said, until another generation of
+    it is stored: with that it is judged anew."""
+    said = next((one for one in workload.status.conditions if one.type == FITS), None)
+    if settled and said is not None and said.status is ConditionStatus.TRUE:
+        return replace(said, since=0)
+    return fits_condition(state, workload, 0)
 
 
 def _was_reported(workload: Workload, type: str) -> bool:

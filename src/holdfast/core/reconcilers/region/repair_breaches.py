@@ -162,8 +162,7 @@ def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:
 
 def _taken(state: RegionState, node: Node, what: str) -> tuple[int, int, int]:
     """Return the amount used by all work, by firm work, and the node's capacity. Holds are not included: they are
-    dropped first.
-    """
+    dropped first."""
     room = state.node_usage.get(node.uid) or EMPTY_USAGE
     number = _device(what)
     if number is None:

@@ -33,8 +33,7 @@ class SlotGroup(NamedTuple):
     @property
     def may_stay(self) -> bool:
         """Whether slots may stay: all but those that end for good. A slot that was given up and still runs is kept at
-        no cost.
-        """
+        no cost."""
         return bool(self.next_template) or self.phase in STOPPABLE or self.phase is Phase.SUCCEEDED
 
     def runs_another(self, template: str) -> bool:

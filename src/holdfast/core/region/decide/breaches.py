@@ -16,8 +16,7 @@ from holdfast.core.region.state.tables import RegionState
 
 def breach_events(state: RegionState, found: Overshoots, at: Instant) -> list[BreachOpened]:
     """Return a breach for each overshoot that is new or has grown. A grown breach keeps its deadline. An overshoot that
-    was cured, with its breach not closed yet, opens a new one.
-    """
+    was cured, with its breach not closed yet, opens a new one."""
     events = []
     now: dict[str, Overshoots] = {}  # Each object is checked once, however many breaches it has.
     for (invariant, key), overshoot in sorted(found.items()):

@@ -100,8 +100,7 @@ def _misfit(
     state: RegionState, node: Node, template: Template, tenant: str, devices: tuple[int, ...]
 ) -> Infeasible | None:
     """Check the node for a hold. Only firm slots and holds count: reclaimable work may use held capacity. Ports are not
-    held, but enough of them must be free.
-    """
+    held, but enough of them must be free."""
     usage = state.node_usage.get(node.uid) or EMPTY_USAGE
     if len(usage.holds) >= HOLDS_MAX:
         return Infeasible(Code.CAPACITY, f"the node has {HOLDS_MAX} holds, its largest number")

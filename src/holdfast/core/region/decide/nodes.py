@@ -63,8 +63,7 @@ def register_node(state: RegionState, command: RegisterNode, ctx: CommandContext
 
 def _with_machine(node: Node, known: Node, ctx: CommandContext) -> Node:
     """Return the node with its machine history. `machine_before` stays until the agent has another session on the same
-    machine. A first report of a machine is no change.
-    """
+    machine. A first report of a machine is no change."""
     if node.machine != known.machine:
         if known.machine == NO_MACHINE:
             return node
@@ -103,8 +102,7 @@ def _node_problem(command: RegisterNode) -> str:
 
 def report_node(state: RegionState, command: ReportNode, ctx: CommandContext) -> Accepted | Refused:
     """Store an agent's report of its own node, in the session of its registration. A changed list of cached artifacts
-    is accepted at any time, load alone at most every `LOAD_EVERY_MS`.
-    """
+    is accepted at any time, load alone at most every `LOAD_EVERY_MS`."""
     if ctx.actor != f"agent/{command.name}":
         return Refused(Code.NOT_OWNER, f"{ctx.actor} may report only its own node, not {command.name}", {})
     wrong = _report_problem(command)

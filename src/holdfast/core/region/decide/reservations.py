@@ -160,8 +160,7 @@ def release_of(state: RegionState, slot: Slot, cause: str, detail: str = "") -> 
 
 def finish_events(state: RegionState, ended: Sequence[tuple[Slot, str]]) -> list[OrdinalsFinished]:
     """Return which of these slots, each released for a cause, are finished. Only slots of a template in the shares
-    count, or of an ended assignment whose results are not reported yet.
-    """
+    count, or of an ended assignment whose results are not reported yet."""
     done: dict[tuple[Revision, str], list[int]] = {}
     failed: dict[tuple[Revision, str], list[int]] = {}
     why: dict[tuple[Revision, str], str] = {}

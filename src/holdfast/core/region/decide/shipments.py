@@ -172,8 +172,7 @@ def _put(state: RegionState, put: c.ShippedItem, *, anew: bool) -> list[Any]:
 
 def _is_news(known: AcceptedGrant, put: c.ShippedGrant) -> bool:
     """Return whether an offer is new: a later version, or different content under the same version. A restored platform
-    that had removed the grant counts versions from 1 again.
-    """
+    that had removed the grant counts versions from 1 again."""
     if put.version != known.version:
         return put.version > known.version
     return (put.target, put.ends, put.protected) != (known.target, known.ends, known.protected)

@@ -128,8 +128,7 @@ def _refuse_report(
     state: RegionState, ctx: CommandContext, edge: PhaseEdge, slot: Slot, node: Node
 ) -> Infeasible | None:
     """Check an agent's report about an exclusive run. `found-again` counts only before the fence, and if the agent can
-    end the run in time. Any other report counts from the machine that had the run, or after the fence.
-    """
+    end the run in time. Any other report counts from the machine that had the run, or after the fence."""
     deadline = fenced_at(state, node)
     if edge.cause == "found-again":
         if ctx.at >= deadline:

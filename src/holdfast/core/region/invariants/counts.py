@@ -113,8 +113,7 @@ def changed_counts(near: BatchScan[RegionState]) -> Counts:
 
 def _differing(near: BatchScan[RegionState]) -> list[SlotKey]:
     """Return the scanned slots without unchanged rows: those count as before, unless a row that they depend on has
-    changed.
-    """
+    changed."""
     keys, touched = near.keys("slots"), near.change.touched
     if any(touched.get(table) for table in _COUNTED_BY):
         return keys

@@ -62,8 +62,7 @@ def is_abandoned(assignment: Assignment, at: Instant) -> bool:
 
 def may_start(state: RegionState, assignment: Assignment, at: Instant) -> bool:
     """Return whether this region's right permits a start: a leased one must be received in this term and not have
-    ended.
-    """
+    ended."""
     is_told = assignment.right_term == state.info.term
     return not assignment.right_until or (is_told and at < assignment.right_until)
 

@@ -93,8 +93,7 @@ def _find(kind: NodeKind, found: dict[str, set[str]]) -> None:
 
 def _having(state: RegionState, kind: NodeKind, count: int, template: Template) -> list[int]:
     """Return how many of `count` nodes of a kind have each label, and enough of each resource that not all have enough
-    of.
-    """
+    of."""
     large = holds(kind.size, template)
     if large is False:
         return [0]
@@ -108,8 +107,7 @@ def _look_through(
     state: RegionState, standing: DomainSubject, doubtful: list[NodeKind], found: dict[str, set[str]]
 ) -> None:
     """Examine nodes of kinds where each label, and enough of each resource, is on some node: only nodes show whether
-    one has all. Cheap checks come first.
-    """
+    one has all. Cheap checks come first."""
     template, left = standing.template, [kind for kind in doubtful if not _is_found(kind, found)]
     if not left:
         return
@@ -131,8 +129,7 @@ def _look_through(
 
 def _takes(kind: NodeKind, standing: DomainSubject, overrun: Duration | None) -> bool:
     """Return whether nodes of a kind are for such slots, labels aside: as `admits` and `why_unfenced` for an empty
-    node.
-    """
+    node."""
     template = standing.template
     return (
         all(accepts(template, key, value) for key, value in kind.taints)

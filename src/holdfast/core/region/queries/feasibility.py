@@ -35,8 +35,7 @@ class Infeasible(NamedTuple):
 
 def admits(node: Node, template: Template, tenant: str, there: tuple[str, ...] = ()) -> Infeasible | None:
     """Check whether the node is for such work at all. `there` are the tenants on a node that takes one tenant at a
-    time: see the module `node_tenants`.
-    """
+    time: see the module `node_tenants`."""
     if node.health is not READY or not node.session or node.cordoned or node.draining:
         return Infeasible(Code.NODE_UNAVAILABLE, _why_unavailable(node))
     for taint in node.taints:

@@ -32,8 +32,7 @@ def is_past(state: RegionState, node: Node, at: Instant) -> bool:
 
 def longest(state: RegionState, at: Instant) -> Duration:
     """Return the longest fence time in force: of the settings, a session, or a fence that has not passed. It bounds the
-    wait for the end of everything that runs here.
-    """
+    wait for the end of everything that runs here."""
     sessions = (session.fence for _, session in state.sessions.unordered())
     running = (node.fence for _, node in state.nodes.unordered() if not is_past(state, node, at))
     return max((state.info.settings.fence_time, *sessions, *running))

@@ -31,8 +31,7 @@ def tenants_on(state: RegionState, node: Node) -> tuple[str, ...]:
 
 def tenants_in(state: RegionState, usage: NodeUsage) -> tuple[str, ...]:
     """Return the tenants with slots or holds in this usage, sorted. One slot per workload suffices: they share a
-    tenant.
-    """
+    tenant."""
     slots = {tenant_of(state, state.slots[key]) for key in dict(slot_keys(usage)).items()}
     return tuple(sorted(slots | {state.holds[uid].tenant for uid in usage.holds}))
 

@@ -80,8 +80,7 @@ def assignment_stored(state: RegionState, event: e.AssignmentReceived, stamp: St
 
 def _keep_finished(state: RegionState, assignment: Assignment) -> None:
     """Keep finished ordinals while their template is a share of batch work. Those of an ended assignment stay until it
-    is forgotten.
-    """
+    is forgotten."""
     rows = state.finished.get(assignment.uid)
     if rows is None or assignment.stage is AssignmentStage.ENDED:
         return

@@ -38,8 +38,7 @@ def count_kinds(state: RegionState, assignment: Revision, was: SlotKind | None, 
 
 def _turn(state: RegionState, assignment: Revision, block: int, turned: Iterable[tuple[SlotKind, int]]) -> None:
     """Flip ordinals in kinds: members leave, others join. A kind without slots has no entry, a block without kinds no
-    row.
-    """
+    row."""
     known = state.kinds.get((assignment, block))
     row = dict(known or ())
     for kind, bits in turned:

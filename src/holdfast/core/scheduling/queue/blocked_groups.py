@@ -1,11 +1,11 @@
 """Blocked groups, indexed so that a change touches only groups that it may cure.
 
-    in line      groups that wait for nodes, a gate or a newer view: least recently checked first. A change starts a
-                 new round, without a walk along the line
-    by account   refused groups, under each account that pays for them
-    by scope     groups that wait for nodes and have domain rules, under the scopes that they count
-    by time      all groups, in a heap. A stale entry (its group was unblocked, left, or was blocked again) stays
-                 until its turn, or until most entries are stale
+in line      groups that wait for nodes, a gate or a newer view: least recently checked first. A change starts a
+             new round, without a walk along the line
+by account   refused groups, under each account that pays for them
+by scope     groups that wait for nodes and have domain rules, under the scopes that they count
+by time      all groups, in a heap. A stale entry (its group was unblocked, left, or was blocked again) stays
+             until its turn, or until most entries are stale
 """
 
 from __future__ import annotations

@@ -42,8 +42,7 @@ def domain_counts(
 
 def scopes_that_cure(ask: SlotAsk) -> tuple[str, ...]:
     """Return the scopes in which one more slot may make the ask feasible: groups it must be near, and its workload,
-    whose emptiest domain may fill. One more slot opens no other gate.
-    """
+    whose emptiest domain may fill. One more slot opens no other gate."""
     near = {f"{ask.tenant}/{rule.group}": None for rule in ask.template.near if rule.required}
     return (*near, f"#{ask.workload}") if ask.template.spread else (*near,)
 

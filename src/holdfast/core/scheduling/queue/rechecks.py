@@ -36,8 +36,7 @@ class Rechecks:
 
     def note(self, key: GroupKey, now: Instant) -> None:
         """Note that a group's reason may be out of date. Groups that were refused or are behind have no reported
-        reason: they wait in any case.
-        """
+        reason: they wait in any case."""
         blocked = self._queue.blocked.get(key)
         if blocked is not None and blocked.why not in (BlockReason.REFUSED, BlockReason.BEHIND):
             known = self._doubted.get(key)

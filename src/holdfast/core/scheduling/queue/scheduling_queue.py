@@ -182,8 +182,7 @@ class SchedulingQueue:
 
     def go_back(self, state: RegionState, step: Duration) -> None:
         """Adjust to a ledger time lower by `step`: evaluate deadlines again and unblock all, except refused groups,
-        whose back-offs keep their length.
-        """
+        whose back-offs keep their length."""
         self._now = max(self._now - step, state.info.at)
         self.backoff.go_back(step)
         for key, blocked in list(self.blocked.items()):

@@ -121,8 +121,7 @@ class Unblocker:
         self, parts: Collection[ProposedPart], state: RegionState, rules: SchedulingProfile, now: Instant
     ) -> None:
         """Check groups that placements just proposed may cure: those that must be near them, or wait for the emptiest
-        domain to fill.
-        """
+        domain to fill."""
         scopes = dict.fromkeys(scope for part in parts for scope, _, _ in part.stands)
         if scopes:
             is_idle = not self.has_unasked

@@ -69,8 +69,7 @@ def touched_by(event: Any, revision: Revision, region: str) -> Iterator[Name]:
 
 def _is_known(event: Any, region: str) -> bool:
     """Return whether the region needs no copy: an override for another region, or a grant version from its own
-    acknowledgement.
-    """
+    acknowledgement."""
     if isinstance(event, OverrideOpened):
         return event.override.region not in ("", region)
     return isinstance(event, e.GrantStored) and event.grant.acknowledged == event.grant.version
@@ -153,8 +152,7 @@ def _needs(state: PlatformState, put: c.ShippedItem) -> list[c.ShippedItem]:
 
 def _stays(state: PlatformState, name: Name) -> bool:
     """Return whether an object that is not shipped still exists: a template is shipped with its assignments, and the
-    first operator of a log is not shipped.
-    """
+    first operator of a log is not shipped."""
     kind, key = name
     if kind == k.TEMPLATE:
         return key in state.templates

@@ -81,8 +81,7 @@ async def resume_after(
     ledger: Ledger[PlatformState], asked: ShipmentRequest, evidence: PositionProofs
 ) -> RevisionToken | Reply | None:
     """Return the batch after which the region lacks changes; None: it needs a full list. A reply: the request is
-    refused.
-    """
+    refused."""
     facts, leader = ledger.durable.state.info, proven_leader(ledger)
     seq = seq_of(asked.cursor)
     if asked.log_id != facts.log_id or seq == 0:

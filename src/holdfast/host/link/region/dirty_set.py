@@ -68,8 +68,7 @@ class DirtyObjects:
 
     def resync(self, state: RegionState, above: Container[str]) -> None:
         """Examine everything, and remember the objects that were not noticed. Accounts charged above their target are
-        examined in any case.
-        """
+        examined in any case."""
         workloads = {*self._fresh, *self._calm, *self._due}
         accounts = [one for one, _ in state.accepted_grants.items() if one not in self.accounts and one not in above]
         unprompted: dict[WatchKey, None] = dict.fromkeys((GRANT, account) for account in accounts)

@@ -48,8 +48,7 @@ OTHER_TIMES = "the times of this region have changed since it joined"
 
 class PlatformContact(Struct, frozen=True):
     """The last message of a leading platform server: when it arrived by the boot clock, its ledger time and position,
-    and when this region was last complete by the boot clock; None: not yet.
-    """
+    and when this region was last complete by the boot clock; None: not yet."""
 
     boot: int
     at: Instant
@@ -231,8 +230,7 @@ class ShipmentFollower:
 
     def _refused(self, server: str, answer: Refused, shipment: Shipment) -> None:
         """Break the stream after a refusal. A later term means that another server leads; a full list repairs the rest,
-        if anything does.
-        """
+        if anything does."""
         self._metrics.count("link_refused", code=answer.code.value)
         self._logger.warning("step-refused", code=answer.code.value, why=answer.message, full=shipment.ship.full)
         if answer.code is Code.STALE:

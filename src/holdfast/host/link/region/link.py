@@ -65,8 +65,7 @@ class Link:
 
     def age_ms(self) -> int | None:
         """Return the age of this region's view of the platform: the time since it was last complete. None: it never
-        was.
-        """
+        was."""
         whole = self.heard.complete if self.heard is not None else None
         return None if whole is None else self._clock.boot() - whole
 
@@ -101,8 +100,7 @@ class Link:
 
     async def _went_back(self, leader: Leader[RegionState], error: RegionLogMismatch) -> None:
         """Record the mismatch, and return when it is time to try again. A deposed leader merely lacks what its
-        successor acknowledged: it does not get past the proof.
-        """
+        successor acknowledged: it does not get past the proof."""
         await self._must_lead(leader)
         why = f"this region's log does not match the platform's record: {error}"
         self._outlook.last_error = (
@@ -116,8 +114,7 @@ class Link:
 
     async def _join(self, leader: Leader[RegionState], speaker: RegionSession) -> bool:
         """Return once this region has a session that has joined with its log. True if another process had joined for it
-        before: then the platform's reports of it may not be this leader's.
-        """
+        before: then the platform's reports of it may not be this leader's."""
         is_other = False
         while True:
             await self._must_lead(leader)
@@ -147,8 +144,7 @@ class Link:
 
     async def _must_lead(self, leader: Leader[RegionState]) -> None:
         """Return once a new proof shows that this server leads. A deposed leader that opened a session would end the
-        one of its successor.
-        """
+        one of its successor."""
         while True:
             try:
                 await self._ledger.read(ReadLevel.LINEAR)

@@ -63,8 +63,7 @@ class ReportedState:
 
     def on_change(self, token: RevisionToken) -> bool:
         """Record the platform's position. Return whether the reports are forgotten: its log is another, or lost its
-        end.
-        """
+        end."""
         is_other = token.log_id != self._log_id or token.seq < self._seq
         if is_other:
             self.of = {}  # a new dict: pending answers belong to the old one
@@ -112,8 +111,7 @@ def released(state: RegionState, workload: Revision, reported: dict[Name, Any]) 
 
 def _to_give_back(state: RegionState, assignment: Assignment) -> Ranges:
     """Return the identities to release that have ended here. A small ended assignment is released with its removal; a
-    large one, in parts before it.
-    """
+    large one, in parts before it."""
     wanted, held = assignment.returning, with_numbers(assignment.ordinals, assignment.returning)
     if assignment.stage is AssignmentStage.ENDED and count_numbers(held) > RIGHTS_MAX:
         wanted = held

@@ -30,8 +30,7 @@ class RegionLogMismatch(Exception):
 
 class PlatformTarget(Struct, frozen=True):
     """The platform as a region's link calls it: its servers, of which one leads, this region and its address, and the
-    credentials for every request.
-    """
+    credentials for every request."""
 
     servers: tuple[str, ...]
     region: str
@@ -54,8 +53,7 @@ class RegionSession(SessionClient):
 
     async def join(self, log_id: str, settings: Settings, fence: Duration = 0) -> CommandReply:
         """Join for the region with its log in this session, and report its times. `fence` is a longer fence time than
-        that of the settings, if one is still in force.
-        """
+        that of the settings, if one is still in force."""
         self.times = agent_times(settings)
         times = settings.session_lease, settings.grace, max(settings.fence_time, fence)
         return await self.send(JoinRegion(self.region, log_id, self._address, *times))

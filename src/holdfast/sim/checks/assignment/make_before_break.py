@@ -30,8 +30,7 @@ SAID_MS = 3_000
 
 class _Said(NamedTuple):
     """Reports about a workload at one time: ready replicas by region, replicas that wait for quota, and the wanted
-    number.
-    """
+    number."""
 
     at: int
     ready: dict[str, int]
@@ -104,8 +103,7 @@ class MakeBeforeBreakCheck:
 
     def _judge_identities(self, workload: Workload, said: list[_Said], seq: int) -> None:
         """Check the identities of one workload that are still wanted and were listed. Those beyond the wanted number
-        may all go at once; those never listed run nowhere.
-        """
+        may all go at once; those never listed run nowhere."""
         spec, uid, most = workload.spec, workload.meta.uid, max(1, workload.spec.disruption_max)
         back: Ranges = ()
         listed: Ranges = ()
@@ -124,6 +122,5 @@ class MakeBeforeBreakCheck:
 
 def _wanted(said: list[_Said]) -> int:
     """Return the fewest that were wanted during the last batch: it may contain an assignment and a later change of the
-    number.
-    """
+    number."""
     return min(one.wanted for one in said[-2:])

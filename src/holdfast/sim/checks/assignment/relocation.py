@@ -53,8 +53,7 @@ def unrelocated_work(platform: PlatformState, regions: Mapping[str, RegionState]
 
 def unreplaced_work(platform: PlatformState) -> Iterator[Unconverged]:
     """Yield workloads of lost regions that are not assigned to other regions though one is possible. Identities and
-    workloads with a recovery budget are checked by what serves.
-    """
+    workloads with a recovery budget are checked by what serves."""
     health = {name: one.status.health for name, one in platform.regions.items()}
     lost = [name for name, one in health.items() if one is RegionHealth.LOST]
     for uid, workload in platform.workloads.items() if lost else ():

@@ -47,8 +47,7 @@ class _Pause(NamedTuple):
 
 class SchedulerExcuses:
     """Proposals of one region's schedulers and their outcomes. `equals` returns the group in which a request waits;
-    `clock` is the world's time, independent of ledger time.
-    """
+    `clock` is the world's time, independent of ledger time."""
 
     def __init__(self, equals: Callable[[Revision, str], WaitingGroup | None], clock: Callable[[], int]) -> None:
         self._equals = equals
@@ -70,8 +69,7 @@ class SchedulerExcuses:
 
     def said(self, envelope: Envelope[Any], *, answered: bool) -> None:
         """Record a command of a scheduler, or its answer. Each incarnation of an embedded scheduler counts as a
-        session.
-        """
+        session."""
         command, number = envelope.command, (envelope.actor, envelope.session, envelope.sequence)
         if answered:
             self._heard(number)
@@ -91,15 +89,13 @@ class SchedulerExcuses:
 
     def number(self, one: Envelope[Any] | LogRecord[Any], evidence: bytes) -> CommandNumber:
         """Return the number of a command. An embedded scheduler has no session or number in the log; its proposal is
-        identified by sending time and evidence.
-        """
+        identified by sending time and evidence."""
         number = one.actor, one.session, one.sequence
         return number if one.session else self._numbers.get((one.actor, one.sent, evidence), number)
 
     def made(self, by: CommandNumber, sent: Instant, life_ms: int) -> Instant:
         """Return when a proposal was made, by its end of validity: it may have waited for earlier ones before it was
-        sent.
-        """
+        sent."""
         return min(sent, self._valid.get(by, sent + life_ms) - life_ms * MEANT_OF_LIFE[0] // MEANT_OF_LIFE[1])
 
     def sent(self, by: CommandNumber) -> Propose | None:
@@ -108,8 +104,7 @@ class SchedulerExcuses:
 
     def beside(self, by: CommandNumber, in_flight: Iterable[int]) -> list[Propose]:
         """Return what a scheduler had in flight when it made a proposal, including what was answered before that was
-        sent. Proposals of a session are numbered from 1.
-        """
+        sent. Proposals of a session are numbered from 1."""
         known = self._proposals.get(by[:2], [])
         return [known[number - 1] for number in in_flight if number <= len(known)]
 
@@ -128,8 +123,7 @@ class SchedulerExcuses:
         self, by: CommandNumber, groups: list[WaitingGroup | None], answer: bytes, at: Instant, *, bound: bool = True
     ) -> None:
         """Record a committed proposal with some refused parts: groups with such parts may wait as after a full refusal.
-        Slots that are not `bound` are reserved and have not succeeded yet.
-        """
+        Slots that are not `bound` are reserved and have not succeeded yet."""
         lost: dict[int, Revision] = {}
         for one in _unmet.decode(answer) if answer else ():
             lost[one.group] = max(one.catch_up_to, lost.get(one.group, 0))
@@ -162,8 +156,7 @@ class SchedulerExcuses:
 
     def declined(self, by: CommandNumber, slots: Iterable[SlotKey], at: Instant) -> None:
         """Record that reserved slots are given back: their group may wait. The scheduler gave them back, so the pause
-        begins now.
-        """
+        begins now."""
         self._pause(by, [self._reserved.pop(slot, None) for slot in slots], at)
         del self._unheard[by]
 

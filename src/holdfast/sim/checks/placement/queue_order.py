@@ -103,8 +103,7 @@ class QueueOrderCheck:
 
     def _had_room(self, slot: SlotKey, one: WaitingSlot, by: LandedProposal) -> bool:
         """Return whether a slot could be placed on a proposal's view beside its urgent slots and all in flight. The
-        order of those in flight is checked when they are committed.
-        """
+        order of those in flight is checked when they are committed."""
         mine = self.priority(one.assignment)
         urgent = [event for event in by.placed if self.priority(event.assignment) >= mine]
         beside = [*by.beside, *urgent, *self._named(by, mine)]
@@ -153,8 +152,7 @@ class QueueOrderCheck:
 
     def take(self, record: LogRecord[Any], by: CommandNumber, decision: DecisionEvidence, position: Revision) -> str:
         """Take a committed proposal before the rest of its batch. Return what is wrong with its own order; empty:
-        nothing.
-        """
+        nothing."""
         placed = tuple(event for event in record.events if isinstance(event, SlotsPlaced))
         requests = [(uid, one.template) for one in decision.passes for uid, _ in one.requests]
         groups = [self._equals(*request) for request in requests]
@@ -202,8 +200,7 @@ class QueueOrderCheck:
 
     def _passed_by(self, proposed: LandedProposal, waiting: list[Slot], at: Instant) -> list[PassedOverSlot]:
         """Return slots that waited and could be placed since the proposal's view, beside all of equal or higher
-        priority.
-        """
+        priority."""
         urgent: dict[SlotKey, int] = {
             (event.workload, one.ordinal): self.priority(event.assignment)
             for event in proposed.placed

@@ -33,8 +33,7 @@ class _Due(NamedTuple):
 
 class EvictionCheck:
     """Checks the evictions of one region. `state` is the audited state after each batch; `hears` returns whether
-    controllers receive all changes.
-    """
+    controllers receive all changes."""
 
     def __init__(
         self, where: str, state: RegionState, find: Callable[[Finding], None], hears: Callable[[], bool]
