@@ -96,7 +96,9 @@ class Incidents(RealCluster):
         self.roles[name].wait(60)
 
     def restart(self, name: str) -> None:
-        self.server(name, *self.flags[name])
+        """Start a server that an incident has ended; one that runs stays as it is."""
+        if self.roles[name].poll() is not None:
+            self.server(name, *self.flags[name])
 
     def copy(self, name: str, to: str) -> None:
         """A copy of a server's data folder, which is stopped."""

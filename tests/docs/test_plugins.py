@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from holdfast.api.kinds import BY_NAME
+from holdfast.api.kinds import BY_NAME, public_name
 from holdfast.api.resources.validation import validate_object
 from holdfast.api.resources.writable import parse_object
 from holdfast.api.serialization.yaml_documents import load_documents
@@ -58,4 +58,4 @@ def test_the_policy_makes_the_score_count() -> None:
     table = table_of(bench)
     choice = select_nodes(PassContext(table, an_ask(a_template(memory=1024)), profile_for(every, policy.spec), 0), 1)
     assert [table.nodes[row].name for row in choice.rows] == ["green"]
-    assert BY_NAME[type(policy).__name__].writable
+    assert BY_NAME[public_name(type(policy))].writable

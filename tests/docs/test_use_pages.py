@@ -108,6 +108,8 @@ def follows(tenant: Terminal, one: Typed) -> None:
         env=tenant.environment,
         stdout=subprocess.PIPE,
         text=True,
+        # A shell's background job ignores SIGINT, and so would what it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         try:
             assert process.stdout is not None

@@ -151,9 +151,7 @@ class Seat:
             fast_per_million=life.fast[number],
         )
         name = f"s{number}.{self.lives}"
-        self.server = self.cluster.world.server(
-            self.way, name, clock=self.clock, keeping=SnapshotPolicy(log_batches=40)
-        )
+        self.server = self.cluster.world.server(self.way, name, clock=self.clock, policy=SnapshotPolicy(log_batches=40))
         self.server.start()
 
     async def awake(self) -> Server:

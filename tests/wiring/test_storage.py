@@ -44,7 +44,7 @@ def test_an_empty_store_is_nobodys() -> None:
 def test_a_log_says_whose_it_is_by_its_first_batch_and_once_trimmed_by_a_snapshot() -> None:
     async def story(world: World) -> None:
         store = MemoryStore()
-        server = world.server(store, keeping=SnapshotPolicy(log_batches=5, retention_ms=1)).start()
+        server = world.server(store, policy=SnapshotPolicy(log_batches=5, retention_ms=1)).start()
         await server.leads()
         assert await log_owner(store) == "region/eu"
         for number in range(40):

@@ -108,7 +108,11 @@ def test_nothing_is_said_against_what_only_a_server_can_judge(obj: Any) -> None:
         ),
         (NodePool(meta=Meta(name="a"), spec=NodePoolSpec(region="eu", minimum=2)), "/spec/maximum", "maximum is below"),
         (Region(meta=Meta(name="a"), spec=RegionSpec(latencies=(("b", -1),))), "/spec/latencies", "latencies cannot"),
-        (NodeView(meta=Meta(name="n"), spec=NodeSpec(draining=True)), "/spec/note", "a cordon or a drain says why"),
+        (
+            NodeView(meta=Meta(name="n"), spec=NodeSpec(draining=True)),
+            "/spec/note",
+            "a cordon or a drain requires a note",
+        ),
     ],
 )
 def test_what_no_ledger_takes_is_told_with_its_place(obj: Any, pointer: str, message: str) -> None:

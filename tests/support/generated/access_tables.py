@@ -144,7 +144,7 @@ async def _followed(world: World, leader: Part, name: str, store: MemoryStore, s
     await follower.start().follows()
     await world.until(lambda: follower.is_known() and follower.state.info.seq == leader.state.info.seq)
     for spec in leader.state.TABLES:
-        mine, theirs = getattr(leader.state, spec.name), getattr(follower.state, spec.name)
+        mine, theirs = leader.state.table(spec.name), follower.state.table(spec.name)
         for key, row in list(mine.unordered()):
             theirs.put(key, row)
 

@@ -53,7 +53,7 @@ class CountingTransport:
     def __init__(self, inner: HttpTransport) -> None:
         self._inner = inner
         self.renewed = 0
-        self.has_deadline_condition = asyncio.Event()
+        self.stream_began = asyncio.Event()
 
     async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         reply = await self._inner.call(peer, request, timeout_ms)
@@ -62,7 +62,7 @@ class CountingTransport:
 
     async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
         async for message in self._inner.stream(peer, request, idle_ms):
-            self.has_deadline_condition.set()
+            self.stream_began.set()
             yield message
 
     def serve(self, serving: RequestHandler) -> None:
@@ -85,7 +85,7 @@ async def run_fleet(crowd: AgentFleet) -> None:
         tasks.append(asyncio.create_task(_agent(crowd, f"agent-{number:04}", lines[-1], clock, metrics).run()))
         await asyncio.sleep(BETWEEN_SECONDS)
     for line in lines:
-        await line.has_deadline_condition.wait()
+        await line.stream_began.wait()
     write_line("ready")
     while await asyncio.to_thread(sys.stdin.readline):
         broken, over = metrics.counted("agent_streams_broken"), metrics.counted("agent_sessions_over")

@@ -4,8 +4,7 @@
     target ─▶ the counts to reach: the present ones, moved to the ideal only as far as there is a reason
     step ───▶ the next counts: more at once, less only as far as others replace them (make-before-break)
 
-Raising stops at the ideal, if there is capacity for it, and lowering does, too: half a move is never reversed. A region
-is raised above its ideal only if other regions lack capacity.
+Raising and lowering stop at the ideal: half a move is never reversed. A region exceeds it only if others are full.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ class SplitRegion(Struct):
 
 
 def first_index(uid: int, count: int) -> int:
-    """Return the index of the region that is first for this workload. Many low bits of uids are equal, so they are
-    mixed."""
+    """Return the index of the region that is first for this workload; the low bits of uids, often equal, are mixed."""
     return (uid * 0x9E3779B97F4A7C15 >> 29 & 0xFFFF_FFFF) % count if count else 0
 
 
