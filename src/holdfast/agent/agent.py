@@ -4,7 +4,7 @@
                                          ──▶ the stream: what is bound here
                                          ──▶ plan, start and stop, report ──▶ again after each change
                                          ──▶ node load
-    the session ends ──▶ runs go on ──▶ another session
+    the session is lost ──▶ runs go on; guards end leased ones at their deadline ──▶ another session
 
 Runs outlive the agent: their guards supervise them, and the next agent process adopts them.
 """

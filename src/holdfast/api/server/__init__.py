@@ -10,8 +10,8 @@ Only `app` and `routes` import handlers. A refusal is an `ApiError` and becomes 
 - `request`         `ApiRequest`: caller, typed parameters, body; `ApiError`
 - `delegation`      for which principals another server may act
 - `authentication`  the caller of a request: bearer token, certificate, or a server's signature
-- `visibility`      what a caller may see
-- `redaction`       an object without the parts about other tenants
+- `visibility`      which objects a caller may see
+- `redaction`       an answer without the names of other tenants
 - `limits`          sizes, rate limits, concurrency limits
 - `streams`         how many streams a server serves, and when a stream must end
 - `context`         `ServerContext`: what every handler gets, and the headers of every reply

@@ -1,4 +1,4 @@
-"""What a caller may see. The ledger alone decides what it may change.
+"""Which objects a caller may see; `redaction` decides which parts of one. The ledger decides what it may change.
 
 A tenant, and a principal scoped to one, sees objects of that tenant and objects of no tenant. An unscoped person sees
 objects of tenants only with the permission `see-other-tenants`. A machine sees the objects of its task: a scheduler its

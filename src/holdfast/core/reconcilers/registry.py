@@ -1,4 +1,4 @@
-"""The controllers of each ledger, for servers and the simulator."""
+"""The controllers of each ledger, for servers and the simulator. A new controller is added here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reconcilers of the core, run as leader tasks for one term. They contain no rules about workloads.
+"""Run the reconcilers of `core.reconcilers` as leader tasks for one term. No rule about workloads is here.
+
+A new controller is a reconciler in `core.reconcilers.platform` or `.region`, listed in `core.reconcilers.registry`.
 
     durable batch -> changed keys -> work queue -> reconciler -> commands -> outcome -> retry or done
 

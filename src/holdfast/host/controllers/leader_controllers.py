@@ -1,6 +1,6 @@
 """Controllers as a leader task: a controller manager is created for each term and stopped at its end.
 
-ledger.leader_tasks["controllers"] = LeaderControllers(ledger, [ReplicaController(), ...], seed).run
+ledger.leader_tasks["controllers"] = LeaderControllers(ledger, [ReplicaReconciler(), ...], seed).run
 """
 
 from __future__ import annotations

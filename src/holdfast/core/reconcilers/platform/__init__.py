@@ -5,9 +5,9 @@
 - `assignment_split`       how many replicas where: ideal, target, next step
 - `assignment_identities`  which region runs which exclusive ordinal
 - `assignment_disruption`  shares of the disruption budget
-- `grant`                  grants every account to regions by demand
-- `grant_targets`          the amount that each region should hold of an account, and the protected part of it
-- `grant_slices`           the arithmetic of slicing one account
+- `grant`                  when a grant is offered, renewed or called back; the amounts are those of `grant_targets`
+- `grant_targets`          how much of an account each region is granted, and the protected part of it
+- `grant_slices`           the arithmetic of `grant_targets` for one quota
 - `region_health`          suspect, lost, healthy again
 - `retirement`             releases what a retired region held, part by part
 - `finalizer`              releases the finalizer of a lost region after its deadline

@@ -8,7 +8,7 @@ clock was ahead. So a lease is valid in the term in which it was received:
              ── term 1 ──╳── 2 ──╳── term 3  in term 3: everything ends at once
 
 The platform waits for one gap between terms, in which a guarded process lives for one session lease, and for the lease
-of the second term (see `core.platform.rights.lapsed_at`). It could not count more gaps.
+of the second term (see `core.platform.queries.identities`). It could not count more gaps.
 """
 
 from __future__ import annotations

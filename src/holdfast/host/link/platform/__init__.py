@@ -3,6 +3,6 @@
 - `request`          where a stream resumes, and whether the request shows that the store went backwards
 - `position_proofs`  signatures over positions of the platform's log, which a region presents again
 - `content`          objects that a region has copies of, and the effect of changes on them
-- `batching`         unsent changes and full lists, cut to the size of a step
+- `batching`         cuts unsent changes into steps and full lists into parts
 - `server`           the stream: full list or steps, then heartbeats
 """

@@ -1,4 +1,4 @@
-"""Changes that a region's stream has not sent yet, in log order, and full lists, cut to the size of a step."""
+"""Cuts what is shipped to a region: unsent changes into steps, in log order, and a full list into parts."""
 
 from __future__ import annotations
 
