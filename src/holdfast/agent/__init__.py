@@ -1,6 +1,7 @@
 """The node agent: starts and stops what the region binds to its node, and reports the result.
 
-- `agent`             session after session; registers the node; heartbeats extend leases
+- `agent`             session after session; registers the node; heartbeats extend leases. When a session is lost, runs
+                      go on, the guard ends leased ones at their deadline, and the agent opens another session
 - `bindings_watch`    what the region binds to this node
 - `admission`         bindings that this node refuses, and when it reports that
 - `run_specs`         binding and template to `RunSpec`; `RunStatus` to the report to the region

@@ -1,6 +1,6 @@
 """Benchmarks: one module or package per `holdfast bench` command.
 
-Contents: measurements and their targets. Only the command line imports them.
+Contents: measurements and their targets. Only the command line imports them; `cli.tools.bench` lists them.
 
 - `report`          results, targets, baselines, the report and its JSON
 - `core`            the pure core: decide, fork, memory

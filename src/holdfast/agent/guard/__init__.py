@@ -1,6 +1,6 @@
 """The guard of one run: a program of its own that uses the standard library alone, so that it starts quickly.
 
-- `guard`          one run from its order to its result: the deadline, the connection to agents, the end
+- `guard`          one run from its order to its result: the end of its lease, the connection to agents, the end
 - `exec_commands`  commands that run beside the process while it lives, such as probes
 - `child`          code of a forked child until it executes the process or a command
 - `namespaces`     pids, mounts and IPC of the run's own, held by the first process in them

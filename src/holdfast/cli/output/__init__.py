@@ -1,4 +1,5 @@
-"""Values in, text out. Nothing here sends a request to a server.
+"""Values in, text out. Nothing here sends a request to a server. Columns of `get` are in `api.kinds`; the module of any
+other command has its own columns.
 
 - `printer`          tables, colours, times, JSON, YAML; stdout without terminal control characters
 - `field_path`       `spec.replicas`, `status.conditions[Ready].status`

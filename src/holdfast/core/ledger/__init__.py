@@ -7,7 +7,7 @@
 - `envelope`    `Envelope` (actor, session, cause, evidence) and `Stamp`
 - `answers`     `Accepted`, `Refused`, `Repeated`, refusal codes and refusal constructors
 - `levels`      ledger levels: what each level adds, and how a record is written below it
-- `codec`       records, batches, hash chain, strict readers
+- `codec`       bytes of records and batches, the digest chain, strict readers
 - `partial`     answers of commands with many parts: which part was refused, and why
 - `reconciler`  the `Reconciler` contract: `reconcile(state, key, now) -> ReconcileResult`
 - `state`       tables, the state both ledgers extend, snapshots

@@ -8,7 +8,7 @@ Independent of followers, controllers and streams.
 - `session_monitor`  which session was renewed when, and which have expired
 - `term_proof`       the last proof of this term, and its age
 - `term`             `LeaderTerm`: the volatile state of a leader
-- `append`           one append, retried to its outcome
+- `append`           one append; an unknown outcome is retried until the store settles it, or the leader steps down
 - `group_commit`     decide, append once, then answer and publish
 - `dry_run`          commands that are decided and discarded
 - `denials`          denied requests, aggregated and recorded in the log

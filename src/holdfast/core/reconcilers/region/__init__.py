@@ -11,5 +11,7 @@
 - `node_health`         silent, lost, removed; the node's slots become unknown
 - `mass_loss`           the brake: how many nodes count as lost per minute
 - `repair`              fenced slots are released
-- `repair_breaches`     breaches are repaired and closed
+- `repair_breaches`     breaches are repaired and closed; evicts replicas from nodes with an `evict` taint
+
+No controller drains a node yet: a cordon or drain only stops new placements.
 """

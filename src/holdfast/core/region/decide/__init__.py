@@ -5,7 +5,7 @@ A handler never writes state. Only `definition` and the API's offline checks imp
 - `builtin`              OpenSession, EndSession, Configure: additions to the built-in handlers
 - `nodes`                RegisterNode, ReportNode, AdministerNode, JudgeNode, RemoveNode
 - `slots`                OpenSlots, WithdrawSlots, ForgetAssignment, AdoptSlots, ReportPending
-- `proposals`            Propose: the hard gates, slot by slot
+- `proposals`            Propose: the hard gates, slot by slot; it calls `queries.gates`, then `queries.feasibility`
 - `proposal_terms`       account and limits of a placement group
 - `proposal_scratch`     amounts that a proposal has taken so far
 - `preemption`           placements after victims, or out of a hold

@@ -2,7 +2,7 @@
 
 A query never writes and never emits an event.
 
-- `feasibility`       whether a template fits a node, the one function for it
+- `feasibility`       whether a template fits the free capacity of a node, for handlers, scheduler and agent
 - `accounts`          how many more replicas an account can pay, or leave protected capacity free
 - `assignments`       whether and until when this region may run an assignment; its disruption left
 - `gates`             checks of proposals, bindings and holds, with the effect of overrides
