@@ -16,6 +16,7 @@ from holdfast.core.ledger.builtin.log import Configure, RaiseLevel, RecordDigest
 from holdfast.core.ledger.builtin.servers import RevokeServer
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.envelope import ABSENT
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionHealth
@@ -250,7 +251,7 @@ def house_keeping(p: Program) -> None:
     elif what == 0:
         p.send("ledger", StartTerm(world.term + p.chance.randrange(3), "server-2"))
     elif what == 1:
-        p.send(pick(p, ("ledger", ROOT), ""), RaiseLevel(p.chance.randrange(1, 4)))
+        p.send(pick(p, ("ledger", ROOT), ""), RaiseLevel(p.chance.randrange(1, LEVEL + 2)))
     elif what == 2:
         p.send("ledger", RecordDigest(world.seq + int(one_in(p, 4)), state_digest(p.bench.state)))
     elif what == 3:

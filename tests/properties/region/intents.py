@@ -16,6 +16,7 @@ from holdfast.core.ledger.builtin.denials import RecordDenials
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.servers import RevokeServer
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.objects.isolation import STRICT, Capability
 from holdfast.core.model.objects.policies import OverrideAction
@@ -355,7 +356,7 @@ def keep_house(p: Program) -> Envelope[Any]:
             ("ledger", log.StartTerm(p.model.term + 1, "server-2")),
             ("ledger", log.RecordDigest(max(1, p.model.seq - 1), b"0" * 32)),
             (chance.pick(OPERATORS), log.Configure(others)),
-            ("ledger", log.RaiseLevel(chance.pick((1, 3)))),
+            ("ledger", log.RaiseLevel(chance.pick((1, LEVEL + 1)))),
             ("ledger", RecordDenials((Denial("person/nobody", "configure", "no-right", "", 2, p.at - 1, p.at),))),
         )
     )

@@ -30,7 +30,7 @@ from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.values.conditions import ConditionReason
 
 #: The level that this version writes, and the highest that it reads.
-LEVEL = 2
+LEVEL = 3
 #: The first level: of all structs, fields and enum members that declare no other.
 FIRST = 1
 

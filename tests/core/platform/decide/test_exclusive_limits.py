@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.commit.draft import ROW_BYTES, BatchDraft
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.values.limits import IDENTITIES_MAX, RIGHTS_MAX
@@ -26,7 +27,7 @@ ALL = ((0, IDENTITIES_MAX),)
 LARGEST: dict[str, Any] = {"replicas": IDENTITIES_MAX, "regions": ("eu",)}
 
 
-def a_large_world(level: int = 2) -> PlatformBench:
+def a_large_world(level: int = LEVEL) -> PlatformBench:
     """A world that is looked at as a whole when a test says so: a look at everything takes a while here."""
     bench = a_world(level)
     bench.checked = False
@@ -277,11 +278,12 @@ def test_the_end_of_a_lease_is_told_once_for_all_rights_of_a_region() -> None:
     assert draft.state.leases[db] > told
 
 
-def test_what_a_range_stands_for_weighs_in_its_batch() -> None:
+@pytest.mark.parametrize("level", [LEVEL - 1, LEVEL])
+def test_what_a_range_stands_for_weighs_in_its_batch(level: int) -> None:
     """The record is small and its rows are not: a batch of a few such would hold the loop for long."""
-    bench = a_large_world()
+    bench = a_large_world(level)
     db = bench.put(an_exclusive(**LARGEST))
-    draft = BatchDraft(PLATFORM, bench.state)
+    draft = BatchDraft(bench.book, bench.state)
     draft.add(bench.envelope(ASSIGNMENT, c.GrantRight(db, ((0, RIGHTS_MAX),), "eu")), bench.at)
     assert draft.size_bytes >= RIGHTS_MAX * ROW_BYTES
 

@@ -29,7 +29,7 @@ from holdfast.core.model.values.settings import DEFAULTS, Settings, settings_pro
 from tests.properties import servers_model
 
 WINDOW = 256
-LEVEL = 2
+LEVEL = 3
 
 
 class Denied(Exception):

@@ -71,7 +71,7 @@ NAME_MAX = 256
 IN_FLIGHT_MAX = 256
 REASON_MAX = 1_000
 #: What this version can write.
-LEVEL = 2
+LEVEL = 3
 
 
 @dataclass

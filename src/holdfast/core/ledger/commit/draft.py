@@ -146,7 +146,7 @@ class BatchDraft(Generic[S]):
         if level == LEVEL or isinstance(answer, Refused):
             return answer
         try:
-            return Accepted(at_level(answer.events, level), answer.answer)
+            return Accepted(at_level(answer.events, level), answer.answer, answer.rows)
         except AboveLevel as above:
             self._settle()
             facts = {"level": level, "needs": above.level}
