@@ -23,6 +23,7 @@ from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.cycle import SchedulerView, UnplacedRequest
 from holdfast.core.scheduling.framework import Plugins
+from holdfast.core.scheduling.queue.peers import ALONE, peers_of
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup
 from holdfast.core.scheduling.scheduler import WATCHES, Proposal, Scheduler
 from tests.support.ledgers.region import SCHEDULER, RegionBench
@@ -39,6 +40,7 @@ class Follower:
         self.scheduler = Scheduler(plugins)
         self.state = RegionState()
         self.age_ms = 0
+        self.peers = ALONE
         #: What the state shows and nobody has told of yet.
         self.unheard: dict[WatchKey, None] = {}
         #: Every part of a proposal that was refused.
@@ -88,7 +90,7 @@ class Follower:
         """The next proposal. A look that leaves somebody for the next one is followed by that."""
         attempt = None
         while attempt is None:
-            attempt, waits = self.scheduler.run_cycle(SchedulerView(self.state, self.bench.at, self.age_ms))
+            attempt, waits = self.scheduler.run_cycle(SchedulerView(self.state, self.bench.at, self.age_ms, self.peers))
             self.waits = [*self.waits, *waits]
             if not self.scheduler.has_more:
                 break
@@ -156,6 +158,17 @@ def nodes_of(attempt: Proposal | None) -> list[int]:
 def placed_on(bench: RegionBench) -> dict[tuple[int, int], str]:
     """By slot that stands on a node: its name."""
     return {key: bench.state.nodes[slot.node].name for key, slot in bench.state.slots.items() if slot.node}
+
+
+def several(bench: RegionBench, count: int) -> list[Follower]:
+    """Schedulers with equal views, each of which knows of the others."""
+    names = [f"scheduler/s{number}" for number in range(1, count + 1)]
+    for name in names:
+        bench.a_scheduler(name)
+    found = [Follower(bench, name) for name in names]
+    for one in found:
+        one.peers = peers_of(one.name, names)
+    return found
 
 
 def a_region(nodes: int = 1, plugins: Plugins = BUILT_IN, **fields: Any) -> tuple[RegionBench, Follower]:

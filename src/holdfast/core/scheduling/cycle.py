@@ -37,9 +37,11 @@ from holdfast.core.scheduling.pending_reasons import domains_that_hold, nearest_
 from holdfast.core.scheduling.proposal_builder import ProposalBuilder
 from holdfast.core.scheduling.queue.domain_cures import domain_counts, scopes_that_cure
 from holdfast.core.scheduling.queue.in_flight import InFlight, ProposedPart
+from holdfast.core.scheduling.queue.peers import ALONE, HELP_MS, SchedulerPeers
 from holdfast.core.scheduling.queue.quota_gates import QuotaGate, pause_gate, payer_gate, protected_gate
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
+from holdfast.core.scheduling.scores.own_part import shared_profile
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
 
@@ -52,6 +54,8 @@ PLACED_MAX = 250
 #: Nodes walked by the ledger after which a cycle ends. It walks over all once per distinct ask with spread rules, to
 #: find the domains that count (`node_kinds`), at 0.2 to 0.4 microseconds per node.
 WALKED_MAX = 100_000
+#: Groups left to other schedulers after which a cycle ends.
+LEFT_MAX = 2_000
 #: Wait of a group whose view was stale.
 STALE_MS = 500
 
@@ -66,11 +70,12 @@ class UnplacedRequest(Struct, frozen=True):
 
 
 class SchedulerView(Struct, frozen=True):
-    """The input of a cycle: the state, its time, and its age at most."""
+    """The input of a cycle: the state, its time, its age at most, and the other live schedulers."""
 
     state: RegionState
     now: Instant
     age_ms: int = 0
+    peers: SchedulerPeers = ALONE
 
 
 class SchedulingCycle:
@@ -84,6 +89,7 @@ class SchedulingCycle:
         self._queue = queue
         self._flight = flight
         self._state, self._now, self._age_ms = view.state, view.now, view.age_ms
+        self._peers = view.peers
         self._overrides = active_overrides(view.state, view.now)
         #: The valid policy by tenant.
         self._valid: dict[str, Revision] = {}
@@ -103,6 +109,7 @@ class SchedulingCycle:
         #: Blocked groups so far; and whether active groups are left for the next cycle.
         self._rested = 0
         self.is_cut = False
+        self._left = 0
 
     def run(self) -> None:
         """Try all active groups in order, until the proposal is full."""
@@ -126,7 +133,7 @@ class SchedulingCycle:
 
     def _is_enough(self) -> bool:
         """Whether the remaining groups are left for the next cycle."""
-        if self._rested >= RESTED_MAX or len(self.passes) >= PLACED_MAX:
+        if self._rested >= RESTED_MAX or self._left >= LEFT_MAX or len(self.passes) >= PLACED_MAX:
             return True
         return bool(self._walks) and len(self._walks) * self._table.count >= WALKED_MAX
 
@@ -137,11 +144,18 @@ class SchedulingCycle:
         waits = any(_waits(one, group.ask) for one in binds) if binds else False
         if not self.draft.groups:
             if self.rules is None or policy.revision != self.policy.revision:
-                self.policy, self.rules = policy, profile_for(self._plugins, policy.document)
+                self.policy, self.rules = (
+                    policy,
+                    shared_profile(profile_for(self._plugins, policy.document), self._peers),
+                )
             self.waits_to_bind = waits
         return policy.revision == self.policy.revision and waits == self.waits_to_bind
 
     def _schedule_group(self, group: RequestGroup) -> None:
+        if not self._queue.share.is_alone and group.is_left(self._state):
+            self._left += 1
+            self._queue.block(group, BlockedGroup(BlockReason.PEERS, self._table.revision, self._now + HELP_MS))
+            return
         pause, unknown = pause_gate(group.tenant, self._overrides), self._unknown(group)
         if not pause.most:
             self._block(group, list(group.entries.values()), BlockReason.PAUSED, (_told(pause, 0),), pause.opens)
@@ -192,7 +206,7 @@ class SchedulingCycle:
                 uid, template = entry.key
                 known = self._state.assignments[uid]
                 misfit = why_not_runnable(self._state, known, template, self._now)
-                if misfit is None and known.exclusive and not entry.look_up(self._state):
+                if misfit is None and known.exclusive and not entry.look_up(self._state) and not entry.is_left:
                     misfit = Infeasible(Code.NOT_ASSIGNED, "this region has no right to its ordinals")
                 if misfit is None:
                     found.append(entry)
@@ -214,7 +228,9 @@ class SchedulingCycle:
         kept = protected_gate(self._state, ask, self._flight.firm, self._flight.owed)
         wanted = sum(entry.open for entry in entries)
         slots = self.draft.slots(entries, pay.most, kept.most)
-        seed = seed_of(group.oldest()[1], self._table.revision)
+        # One scheduler uses one order of ties; several have different ones.
+        mixed_by = () if self._queue.share.is_alone else (self._peers.name,)
+        seed = seed_of(group.oldest()[1], self._table.revision, *mixed_by)
         choice = self._choose(group, len(slots), seed) if slots else NOTHING_CHOSEN
         before = len(self.draft.groups)
         placed = self.draft.add(group, slots, choice.rows, pay.each) if choice.rows else 0

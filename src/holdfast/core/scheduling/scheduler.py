@@ -177,6 +177,7 @@ class Scheduler:
             self._go_back(view.state, self._now - view.now)
         self._now = view.now
         self.queue.pass_time(view.state, view.now)
+        self.waking.share_with(view.peers, view.now)
         # The view is complete up to its age: proposals that it does not show by their deadline can no longer commit.
         self.flight.settle(self.table.revision, view.now - view.age_ms)
         woken = self.queue.unblock_due(view.now)
@@ -212,6 +213,7 @@ class Scheduler:
         of proposals are in ledger time and stay."""
         self.queue.go_back(state, step)
         self.waking.go_back()
+        self.flight.go_back()
         self.quarantine.go_back(step)
 
     def take_resync_hits(self) -> int:
@@ -250,9 +252,15 @@ class Scheduler:
                 self.queue.come_through(key)
 
     def on_refused(self, attempt: Proposal, code: Code, unmet: list[RefusedPart], catch_up_to: Revision) -> None:
-        """Process a refusal. `catch_up_to` is the revision to wait for if the view was stale."""
+        """Process a refusal. `catch_up_to` is the revision to wait for if the view was stale.
+
+        Until the view has it, the placements stay deducted: others have taken that capacity, or those slots.
+        """
         self._count(code.value)
-        self.flight.refuse(attempt.number)
+        if catch_up_to > self.table.revision:
+            self.flight.overtake(attempt.number, catch_up_to)
+        else:
+            self.flight.refuse(attempt.number)
         self._disagree(attempt, unmet)
         for key in dict.fromkeys(self._places(attempt)):
             self._wait_for(key, catch_up_to)

@@ -1,5 +1,6 @@
 """Waiting requests, proposals in flight, and the changes that unblock a request. No node arithmetic.
 
+- `peers`             the slots and nodes that each of several schedulers takes first
 - `request_groups`    equal requests, oldest first
 - `in_flight`         proposals without an outcome, deducted from the view
 - `fair_share`        order by priority, deadline and dominant share

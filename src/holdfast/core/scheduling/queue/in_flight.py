@@ -1,6 +1,7 @@
 """Proposals in flight: deducted from the view until it shows their outcome.
 
     proposed ──▶ deducted from table, accounts, domains ──┬▶ answered, and the view is as new ──▶ released
+                                                          ├▶ refused, and the view shows why ──▶ released
                                                           └▶ the view shows that a slot no longer waits ──▶ released
 
 A slot that no longer waits was placed, by this proposal or another, or is no longer wanted: the view shows all of that,
@@ -100,6 +101,8 @@ class InFlight:
         self._returned: dict[Revision, None] = {}
         #: By number: the revision whose view shows the outcome; and the deadline for commits.
         self._landed: dict[int, Revision] = {}
+        #: By number of a refused proposal: the revision whose view shows why.
+        self._overtaken: dict[int, Revision] = {}
         self._valid: dict[int, Instant] = {}
 
     def take(self, number: int, parts: Iterable[ProposedPart], valid_until: Instant) -> None:
@@ -170,6 +173,17 @@ class InFlight:
         if number in self.parts:
             self._landed[number] = at
 
+    def overtake(self, number: int, at: Revision) -> None:
+        """A proposal was refused for what views from this revision on show. Until then, at most until its deadline, it
+        stays deducted: others have taken its slots, or its nodes."""
+        if number in self.parts:
+            self._overtaken[number] = at
+
+    def go_back(self) -> None:
+        """Release overtaken proposals after ledger time went back: their deadlines are far away."""
+        for number in list(self._overtaken):
+            self._give(number)
+
     def refuse(self, number: int) -> tuple[ProposedPart, ...]:
         """Release a proposal that was refused or can no longer commit."""
         return self._give(number)
@@ -186,9 +200,10 @@ class InFlight:
 
     def settle(self, view: Revision, at: Instant) -> list[ProposedPart]:
         """Release proposals that the view shows, and those that can no longer commit."""
-        seen = [number for number, revision in self._landed.items() if revision <= view]
+        answered = (*self._landed.items(), *self._overtaken.items())
+        seen = [number for number, revision in answered if revision <= view]
         late = [number for number, valid in self._valid.items() if number not in self._landed and valid < at]
-        return [part for number in (*seen, *late) for part in self._give(number)]
+        return [part for number in dict.fromkeys((*seen, *late)) for part in self._give(number)]
 
     def show(self, entries: Iterable[QueuedRequest]) -> list[Revision]:
         """Release slots that no longer wait. Return their nodes, to be refreshed from the same state."""
@@ -211,6 +226,7 @@ class InFlight:
     def _give(self, number: int) -> tuple[ProposedPart, ...]:
         parts = self.parts.pop(number, ())
         self._landed.pop(number, None)
+        self._overtaken.pop(number, None)
         self._valid.pop(number, None)
         self._let_go(parts)
         return parts

@@ -35,10 +35,10 @@ class Rechecks:
         self._next: Instant = 0
 
     def note(self, key: GroupKey, now: Instant) -> None:
-        """Note that a group's reason may be out of date. Groups that were refused or are behind have no reported
-        reason: they wait in any case."""
+        """Note that a group's reason may be out of date. Groups that were refused, are behind or left to others have no
+        reported reason: they wait in any case."""
         blocked = self._queue.blocked.get(key)
-        if blocked is not None and blocked.why not in (BlockReason.REFUSED, BlockReason.BEHIND):
+        if blocked is not None and blocked.why not in (BlockReason.REFUSED, BlockReason.BEHIND, BlockReason.PEERS):
             known = self._doubted.get(key)
             if known is None or known[0] is not blocked:
                 self._doubted.pop(key, None)

@@ -1,4 +1,7 @@
-"""Request groups: equal requests, oldest first, which are tried, proposed and blocked together."""
+"""Request groups: equal requests, oldest first, which are tried, proposed and blocked together.
+
+Size: a request and its group, each of which is half of the other.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterable
 
 from holdfast.core.ledger.partial import PARTS_MAX
 from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.domains import has_domain_rules
 from holdfast.core.model.records.lifecycle import PENDING
 from holdfast.core.model.records.slots import SchedulingRequest
 from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, lowest, masks, minus, shared, union
@@ -14,6 +18,7 @@ from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.state.slot_kinds import block_kinds
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import AskKind, SlotAsk
+from holdfast.core.scheduling.queue.peers import PeerShare
 
 _PENDING = PENDING.value
 #: A request: its assignment and its template.
@@ -28,7 +33,9 @@ Lane = tuple[Level, str]
 class QueuedRequest:
     """One request in the queue, with its waiting and its proposed ordinals."""
 
-    __slots__ = ("_known", "_seen", "_under_way", "charged", "group", "key", "proposed", "request", "waiting")
+    __slots__ = (
+        "_known", "_seen", "_under_way", "charged", "group", "is_left", "key", "proposed", "request", "waiting",
+    )  # fmt: skip
 
     def __init__(self, request: SchedulingRequest) -> None:
         self.key: RequestKey = (request.assignment, request.template)
@@ -42,6 +49,8 @@ class QueuedRequest:
         self._under_way: set[int] = set()
         #: The group it waits in.
         self.group: RequestGroup | None = None
+        #: Whether the last lookup found open slots, which are all left to other schedulers.
+        self.is_left = False
         #: All open ordinals that this region may run, proposed or not; and the rows they were found from.
         self._known: Bitset = {}
         self._seen: tuple[SchedulingRequest | None, Assignment | None] = (None, None)
@@ -53,10 +62,15 @@ class QueuedRequest:
 
     def take(self, state: RegionState, request: SchedulingRequest) -> None:
         """Set the request, whose waiting ordinals may have changed."""
-        self.request, self.waiting = request, None
+        self.request = request
+        self.forget()
         if self.proposed:
             waits = union([ordinals for _, ordinals in self._pending(state)])
             self._under_way = {*each(shared(masks(self.proposed), waits))}
+
+    def forget(self) -> None:
+        """Look up its waiting ordinals again when they are needed."""
+        self.waiting, self.is_left = None, False
 
     def close(self) -> None:
         """Mark the request as removed from the queue: none of its ordinals waits."""
@@ -83,9 +97,10 @@ class QueuedRequest:
         """Return the ordinals to propose: all charged ones, and as many of the lowest others as a proposal may contain.
 
         They are open, not proposed, and this region may run them. The request's row changes whenever a slot opens or
-        closes. While it and the assignment stay the same, so does the result.
+        closes. While it and the assignment stay the same, so does the result. Of several schedulers, each finds its
+        own slots.
         """
-        if self.waiting is None:
+        if self.waiting is None or self.is_left:
             uid, template = self.key
             assignment = state.assignments.get(uid)
             row = next((one for one in state.requests.get(uid) or () if one.template == template), None)
@@ -93,6 +108,10 @@ class QueuedRequest:
                 self._seen = row, assignment
                 self._known = self._find(state, assignment)
             open_ = minus(self._known, masks(self.proposed)) if self.proposed else self._known
+            if self.group is not None and not self.group.share.is_alone:
+                whole, there = has_domain_rules(self.group.ask.template), bool(open_)
+                open_ = self.group.share.mine(self.key, open_, whole=whole)
+                self.is_left = there and not open_
             first = lowest(open_, PARTS_MAX)
             self.waiting = [*each(union((first, shared(open_, masks(self.charged)))) if self.charged else first)]
         return self.waiting
@@ -146,11 +165,13 @@ class RequestGroup:
         "lane",
         "listed",
         "resynced",
+        "share",
     )
 
-    def __init__(self, key: GroupKey, ask: SlotAsk, news: list[RequestGroup]) -> None:
+    def __init__(self, key: GroupKey, ask: SlotAsk, news: list[RequestGroup], share: PeerShare) -> None:
         self.key = key
         self.ask = ask
+        self.share = share
         #: The level and tenant within which groups are ordered by age alone.
         self.lane: Lane = key[:2], key[2]
         #: Its place in `FairOrder`; None without one.
@@ -199,6 +220,16 @@ class RequestGroup:
             if entry.open > 0:
                 return True
         return False
+
+    def is_left(self, state: RegionState) -> bool:
+        """Whether all its open slots are left to other schedulers."""
+        left = False
+        for entry in self._entries.values():
+            if entry.open > 0:
+                if entry.look_up(state) or not entry.is_left:
+                    return False
+                left = True
+        return left
 
     @property
     def entries(self) -> OrderedDict[RequestKey, QueuedRequest]:

@@ -27,6 +27,7 @@ from holdfast.core.scheduling.ask import SlotAsk, ask_of
 from holdfast.core.scheduling.queue.backoff import GroupBackoff
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
 from holdfast.core.scheduling.queue.fair_share import FairOrder, dominant_share, tenant_usage, turns_at, urgency
+from holdfast.core.scheduling.queue.peers import PeerShare
 from holdfast.core.scheduling.queue.request_groups import GroupKey, QueuedRequest, RequestGroup, RequestKey
 
 #: Stale deadline turns, beyond the number of valid ones.
@@ -46,6 +47,7 @@ class BlockReason(StrEnum):
     BEHIND = "behind"
     REFUSED = "refused"
     PLUGIN = "plugin"
+    PEERS = "peers"
 
 
 class BlockedGroup(Struct, frozen=True):
@@ -72,6 +74,7 @@ class SchedulingQueue:
 
     def __init__(self) -> None:
         self.groups: dict[GroupKey, RequestGroup] = {}
+        self.share = PeerShare()
         self.blocked = BlockedIndex()
         self.backoff = GroupBackoff()
         self._group_of: dict[RequestKey, RequestGroup] = {}
@@ -240,7 +243,7 @@ class SchedulingQueue:
         key, ask = place
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = RequestGroup(key, ask, self._news)
+            group = self.groups[key] = RequestGroup(key, ask, self._news, self.share)
             left = self.backoff.come_back(key)
             if left is not None:
                 group.attempts = left.attempts

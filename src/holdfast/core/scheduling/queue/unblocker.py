@@ -4,7 +4,7 @@
              or a domain count of its rules changed, proposals in flight included;
              or a member that it must share a node with is on a changed node that has capacity
     gate     its accounts can pay for one more, or less is protected; or a slot of it is charged already
-    assignment    the assignment or its waiting slots changed
+    assignment, peers    the assignment or its waiting slots changed; what is left to other schedulers, by time too
     behind   the view has the revision that the ledger named
     refused  the grant of one of its accounts changed; or by time
     any      its reported reason may be out of date (`rechecks`)
@@ -29,6 +29,7 @@ from holdfast.core.scheduling.nodes.window import NodeWindow, all_rows
 from holdfast.core.scheduling.pending_reasons import NEVER_FITS, could_hold
 from holdfast.core.scheduling.queue.domain_cures import domain_counts, shared_rows
 from holdfast.core.scheduling.queue.in_flight import InFlight, ProposedPart
+from holdfast.core.scheduling.queue.peers import SchedulerPeers
 from holdfast.core.scheduling.queue.quota_gates import payer_gate, protected_gate
 from holdfast.core.scheduling.queue.rechecks import Rechecks
 from holdfast.core.scheduling.queue.request_groups import RequestGroup
@@ -80,11 +81,21 @@ class Unblocker:
         self._queue.unblock_all()
         self._queue.backoff.changed()
 
+    def share_with(self, peers: SchedulerPeers, now: Instant) -> None:
+        """Use these peers from now on. When they change, other slots are left to them."""
+        queue = self._queue
+        if queue.share.begin(peers, now):
+            for group in queue.groups.values():
+                for entry in group.entries.values():
+                    entry.forget()
+            for key in [key for key, blocked in queue.blocked.items() if blocked.why is BlockReason.PEERS]:
+                queue.unblock(key)
+
     def assigned(self, assignment: Revision) -> None:
         """Unblock groups whose assignment or waiting slots changed."""
         for group in self._queue.groups_of(assignment):
             blocked = self._queue.blocked.get(group.key)
-            if blocked is not None and blocked.why is BlockReason.ASSIGNMENT:
+            if blocked is not None and blocked.why in (BlockReason.ASSIGNMENT, BlockReason.PEERS):
                 self._queue.unblock(group.key)
 
     def doubt(self, assignment: Revision, now: Instant) -> None:

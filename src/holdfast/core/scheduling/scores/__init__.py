@@ -10,4 +10,5 @@ A score gets a window of rows and returns a number from 0 to `BEST` per row.
 - `evenness`   domains with fewer replicas of the workload first
 - `warm`       nodes that have the artifacts of the template first
 - `load`       nodes with less measured load first
+- `own_part`   of several schedulers, the own part of the nodes first; in no policy
 """

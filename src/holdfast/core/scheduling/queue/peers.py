@@ -1,0 +1,122 @@
+"""Several schedulers of one region: which slots and nodes each of them takes first.
+
+    live schedulers ──▶ index of count ──▶ own slots: proposed at once
+                                      └──▶ others' slots: left to them, and helped with once nothing has moved for long
+
+Two schedulers with equal views would propose the same slots on the same nodes, and the ledger would refuse one of them.
+So every open slot has one scheduler that takes it first, by a number that all of them compute alike. It is a preference
+and no right: wrong or old lists of schedulers cost refusals, and the ledger decides in any case. A scheduler that is
+alone owns everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+from msgspec import Struct
+
+from holdfast.core.model.values.bitsets import BLOCK, Bitset, shared, union
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.scheduling.nodes.table import Numbers, Truths
+
+#: Consecutive ordinals with one owner, so that placements stay in few ranges.
+RUN = 8
+#: A slot of another scheduler is taken when nothing has moved for this long, by its next neighbour first: each further
+#: one waits as long again.
+HELP_MS = 5_000
+#: Requests whose left slots are remembered.
+LEFT_MAX = 20_000
+_ODD, _MASK, _SHIFT = 0x9E3779B97F4A7C15, (1 << 64) - 1, 33
+
+
+class SchedulerPeers(Struct, frozen=True):
+    """A scheduler's place among the live schedulers of its region."""
+
+    name: str = ""
+    index: int = 0
+    count: int = 1
+
+    def owner(self, uid: Revision) -> int:
+        """Return the index of the scheduler that takes this object first."""
+        return ((uid * _ODD & _MASK) >> _SHIFT) % self.count
+
+    def own_nodes(self, uids: Numbers) -> Truths:
+        """Return which of these nodes are its own."""
+        mixed = uids.astype(np.uint64) * np.uint64(_ODD)
+        owners: Truths = (mixed >> np.uint64(_SHIFT)) % np.uint64(self.count) == np.uint64(self.index)
+        return owners
+
+    def part(self, uid: Revision, open_: Bitset, *, whole: bool, after: int = 0) -> Bitset:
+        """Return the ordinals of an assignment that belong to the scheduler `after` places before this one.
+
+        With `whole`, all ordinals have one owner: those placed by rules over domains, which two schedulers would count
+        differently.
+        """
+        wanted = (self.index - after - self.owner(uid)) % self.count
+        if whole:
+            return open_ if not wanted else {}
+        found = {block: bits & self._stripes(wanted, block) for block, bits in open_.items()}
+        return {block: bits for block, bits in found.items() if bits}
+
+    def _stripes(self, wanted: int, block: int) -> int:
+        """Return the runs of a block that belong to one scheduler."""
+        return _stripes(self.count, (wanted - block * (BLOCK // RUN)) % self.count)
+
+
+ALONE = SchedulerPeers()
+
+
+def peers_of(name: str, live: Iterable[str]) -> SchedulerPeers:
+    """Return the place of a scheduler among the live ones, itself included."""
+    names = sorted({name, *live})
+    return SchedulerPeers(name, names.index(name), len(names)) if len(names) > 1 else ALONE
+
+
+@lru_cache(maxsize=1_024)
+def _stripes(count: int, first: int) -> int:
+    bits = 0
+    for run in range(first, BLOCK // RUN, count):
+        bits |= ((1 << RUN) - 1) << run * RUN
+    return bits
+
+
+class PeerShare:
+    """The part of the queue that is a scheduler's own, and what it leaves to others."""
+
+    def __init__(self) -> None:
+        self.peers = ALONE
+        self._now: Instant = 0
+        #: By request and distance of the owner: its open slots, and since when they are these.
+        self._left: dict[tuple[Revision, str], dict[int, tuple[Instant, Bitset]]] = {}
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other scheduler is live."""
+        return self.peers.count == 1
+
+    def begin(self, peers: SchedulerPeers, now: Instant) -> bool:
+        """Use these peers from now on. Return whether they have changed."""
+        is_new, back = peers != self.peers, now < self._now
+        self.peers, self._now = peers, now
+        if is_new or back or len(self._left) > LEFT_MAX:
+            self._left = {}
+        return is_new
+
+    def mine(self, key: tuple[Revision, str], open_: Bitset, *, whole: bool) -> Bitset:
+        """Return the slots of a request to propose now: its own; with none, those of others that did not move."""
+        uid = key[0]
+        own = self.peers.part(uid, open_, whole=whole)
+        if own or not open_:
+            return own
+        known, seen, stuck = self._left.get(key, {}), dict[int, tuple[Instant, Bitset]](), list[Bitset]()
+        for after in range(1, self.peers.count):
+            left = self.peers.part(uid, open_, whole=whole, after=after)
+            if left:
+                since, before = known.get(after, (self._now, left))
+                seen[after] = (since, left) if left == before else (self._now, left)
+                if self._now - seen[after][0] >= after * HELP_MS:
+                    stuck.append(left)
+        self._left[key] = seen
+        return shared(union(stuck), open_) if stuck else {}

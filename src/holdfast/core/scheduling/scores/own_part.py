@@ -1,0 +1,41 @@
+"""Score: of several schedulers, each prefers its own part of the nodes, so that they do not fill the same ones.
+
+It weighs as much as how full a node is: another scheduler's node is chosen if it is better by other scores, such as a
+replica that must be near, or if no own node accepts the slot. A scheduler that is alone has no such score.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from holdfast.core.scheduling.framework import BEST, SchedulingProfile, WeightedScore
+from holdfast.core.scheduling.nodes.table import Numbers
+from holdfast.core.scheduling.nodes.window import NodeWindow
+from holdfast.core.scheduling.queue.peers import SchedulerPeers
+
+#: Scores of how full nodes are.
+_OF_FILLING = ("packing", "emptiness")
+
+
+class OwnPartScore:
+    """Ranks a scheduler's own nodes before those of others."""
+
+    name, version = "own-part", "1"
+    is_plain = True
+
+    def __init__(self, peers: SchedulerPeers) -> None:
+        self._peers = peers
+
+    def score(self, window: NodeWindow) -> Numbers:
+        """`BEST` for its own nodes."""
+        own: Numbers = np.where(self._peers.own_nodes(window.pick(window.table.uids)), BEST, 0).astype(np.int64)
+        return own
+
+
+def shared_profile(profile: SchedulingProfile, peers: SchedulerPeers) -> SchedulingProfile:
+    """Return the profile of one of several schedulers: each fills its own nodes first."""
+    if peers.count == 1:
+        return profile
+    weight = max(1, sum(one.weight for one in profile.weighed if one.score.name in _OF_FILLING))
+    return replace(profile, weighed=(*profile.weighed, WeightedScore(OwnPartScore(peers), weight)))
