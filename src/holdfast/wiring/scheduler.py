@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.scheduling.framework import Plugins
@@ -45,7 +46,8 @@ async def run_scheduler(options: MachineOptions, clock: Clock, asked: asyncio.Ev
         async with connected(options, clock, metrics) as transport:
             sender = SessionConfig(options.actor, options.servers, proof)
             found = plugins(Logger(SCHEDULER, actor=options.actor))
-            await run_until_first(build_scheduler(sender, transport, clock, found, metrics).run(), _until(asked))
+            one = build_scheduler(sender, transport, clock, found, metrics, socket.gethostname())
+            await run_until_first(one.run(), _until(asked))
     except StartupError as error:
         print_machine_status(SCHEDULER, f"cannot start: {error}")
         return ExitCode.CANNOT_START
@@ -61,11 +63,11 @@ async def run_scheduler(options: MachineOptions, clock: Clock, asked: asyncio.Ev
 
 
 def build_scheduler(
-    sender: SessionConfig, transport: Transport, clock: Clock, plugins: Plugins, metrics: Metrics
+    sender: SessionConfig, transport: Transport, clock: Clock, plugins: Plugins, metrics: Metrics, where: str
 ) -> StandaloneScheduler:
-    """Return a standalone scheduler: it reads a mirror of its region, and sends its proposals in a session."""
+    """Return a standalone scheduler on a machine: it reads a mirror of its region, and proposes in a session."""
     session = SessionClient(transport, clock, sender, clock.boot)
-    return StandaloneScheduler(session, Mirror(session, transport, clock, metrics), plugins, clock, metrics)
+    return StandaloneScheduler(session, Mirror(session, transport, clock, metrics), plugins, clock, metrics, where)
 
 
 async def _until(asked: asyncio.Event) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 from holdfast.api.server.app import ApiServer
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.codec import UpgradeNeeded
+from holdfast.core.ledger.reconciler import scheduler_principal
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.reconcilers import registry
 from holdfast.core.region.definition import REGION
@@ -175,7 +176,9 @@ class Server:
         ).run
         ledger.leader_tasks["endpoints"] = EndpointController(ledger, ports.asker, habits=ports.habits).run
         if settings.scheduler == "beside":
-            ledger.leader_tasks["scheduler"] = EmbeddedScheduler(ledger, ports.plugins(self.logger)).run
+            plugins = ports.plugins(self.logger)
+            for number in range(1, settings.schedulers + 1):
+                ledger.leader_tasks[scheduler_task(number)] = EmbeddedScheduler(ledger, plugins, number).run
         ledger.leader_tasks["expiry"] = ReservationExpiry(ledger).run
         kept = ports.decisions()
         stack.push_async_callback(kept.close)
@@ -226,6 +229,11 @@ class Server:
             {"address": self.settings.advertise, "server": self.settings.name, "ledger": ledger, "logId": log_id}
         )
         self.logger.info("ready", address=self.settings.advertise, log=log_id, role=self.ledger.role.value)
+
+
+def scheduler_task(number: int) -> str:
+    """Return the name of the leader task of a scheduler, by its number from 1."""
+    return scheduler_principal(number).partition("/")[2]
 
 
 def _warnings(settings: ServerSettings, trouble: str) -> list[str]:

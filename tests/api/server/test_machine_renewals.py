@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.api.server import authentication
@@ -14,6 +15,7 @@ from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.objects.principals import Principal, PrincipalSpec, verify_secret
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.region import commands as c
+from holdfast.host.protocol.commands import SchedulerVitals
 from tests.support.api.api_cluster import Answer, Part, World, in_world
 
 JSON = "application/json"
@@ -122,5 +124,51 @@ def test_one_that_is_remembered_is_refused_once_a_principal_that_proved_it_is_di
         disabled = Principal(meta=Meta(name=name), spec=PrincipalSpec(disabled=True))
         await _ship(world, region, c.ShippedPrincipal(disabled))
         assert (await _renew(world, "agent/n1", _as_machines_write(session))).status == 401
+
+    in_world(story)
+
+
+async def _beat(world: World, session: str, report: Any) -> Answer:
+    body = msgspec.json.encode({"session": session, "scheduler": report})
+    return await world.ask(
+        "POST", "/v1/renewals", body, to="r-eu", token="schedulers", holdfast_actor="scheduler/s1", content_type=JSON
+    )
+
+
+async def _scheduler_session(world: World, region: Part) -> str:
+    envelope = Envelope("scheduler/s1", OpenSession(), world.clock.wall())
+    await world.ask(
+        "POST", "/v1/envelopes", encode(envelope), to="r-eu", token="schedulers",
+        holdfast_actor="scheduler/s1", content_type="application/msgpack",
+    )  # fmt: skip
+    return format_revision(region.state.session_of["scheduler/s1"])
+
+
+def test_a_scheduler_that_says_how_it_fares_is_told_who_else_is_live() -> None:
+    async def story(world: World) -> None:
+        region = await world.region()
+        leader = region.ledger.leader
+        assert leader is not None
+        leader.term.schedulers.enter("controller/scheduler", lambda: SchedulerVitals("r-eu", 0, 0))
+        session = await _scheduler_session(world, region)
+        told = await _beat(world, session, {"where": "host", "cycleMs": 10, "viewAgeMs": 20})
+        assert told.json["schedulers"] == ["controller/scheduler", "scheduler/s1"]
+        rows = {row.name: row for row in leader.term.schedulers.rows()}
+        assert (rows["scheduler/s1"].where, rows["scheduler/s1"].view_age_ms) == ("host", 20)
+        agent = await _session(world, region, "agent/n1")
+        assert "schedulers" not in (await _renew(world, "agent/n1", _as_machines_write(agent))).json
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("report", [7, None, {"where": 1}, {"where": "x", "cycleMs": "soon", "viewAgeMs": 0}])
+def test_a_report_that_cannot_be_read_is_refused(report: Any) -> None:
+    async def story(world: World) -> None:
+        region = await world.region()
+        session = await _scheduler_session(world, region)
+        told = await _beat(world, session, report)
+        assert (told.status, told.json["code"]) == (400, "unreadable")
+        assert region.ledger.leader is not None
+        assert region.ledger.leader.term.schedulers.live() == ()
 
     in_world(story)

@@ -56,7 +56,7 @@ class MirrorWorld:
 
     def schedule(self) -> MirrorWorld:
         """Schedule."""
-        apart = StandaloneScheduler(self.voice, self.mirror, BUILT_IN, self.world.clock, self.metrics)
+        apart = StandaloneScheduler(self.voice, self.mirror, BUILT_IN, self.world.clock, self.metrics, self.peer.name)
         self.task = asyncio.create_task(apart.run())
         return self
 

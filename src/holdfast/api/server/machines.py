@@ -24,15 +24,18 @@ from holdfast.core.ledger.commit.authorization import PEOPLE
 from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import parse_revision
+from holdfast.core.model.values.limits import TEXT_MAX
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.errors import Unavailable
+from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.link.platform.server import serve_shipments
 from holdfast.host.ports.transport import Reply, StreamReply
 from holdfast.host.protocol.bindings import SESSION
-from holdfast.host.protocol.commands import AT, JSON, MSGPACK, CommandOutcome, CommandReply, Renewed
+from holdfast.host.protocol.commands import AT, JSON, MSGPACK, CommandOutcome, CommandReply, Renewed, SchedulerVitals
 from holdfast.host.streams.bindings_server import BindingsReader, serve_bindings
 from holdfast.host.streams.log_server import serve_log
 
+SCHEDULER = "scheduler"
 #: Largest number of envelopes in one request.
 ENVELOPES_MAX = 256
 _many = msgspec.msgpack.Decoder(list[msgspec.Raw])
@@ -46,6 +49,8 @@ async def envelope(ctx: ServerContext, call: ApiRequest) -> Reply:
     made = _read(ctx, call, call.request.body)
     _pace(ctx, call, [made])
     found = made if isinstance(made, Refused) else await ctx.ledger.submit(made)
+    if not isinstance(made, Refused):
+        _note_proposal(ctx, call, made, found)
     if isinstance(made, Refused) or isinstance(found, Refused):
         assert isinstance(found, Refused)
         refused = _refused(ctx, call, made, found)
@@ -101,6 +106,7 @@ async def _submitted(ctx: ServerContext, call: ApiRequest, made: Envelope[Any] |
         found = await ctx.ledger.submit(made)
     except Unavailable as error:
         return CommandReply(CommandOutcome.UNAVAILABLE, error.code, str(error))
+    _note_proposal(ctx, call, made, found)
     if isinstance(found, Refused):
         found = _refused(ctx, call, made, found)
         return CommandReply(CommandOutcome.REFUSED, found.code.value, found.message, facts=dict(found.facts))
@@ -119,20 +125,45 @@ def _lane(ctx: ServerContext, made: Envelope[Any] | Refused) -> str:
 
 async def renewal(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Renew a session; the reply has the lease, which counts from the time of sending."""
-    session = _session_of(call)
+    body = _renewal_of(call)
+    session = _session_of(body)
     found = ctx.ledger.renew(call.caller.actor, session)
     if isinstance(found, Refused):
         raise ApiError(from_refusal(found, lane="proofs"))
-    renewed = Renewed(found.worth, found.term, found.log_id, ctx.now(), found.times)
+    live = _live_schedulers(ctx, call, body) if call.caller.kind == SCHEDULER else ()
+    renewed = Renewed(found.worth, found.term, found.log_id, ctx.now(), found.times, live)
     return Reply(200, (JSON,), msgspec.json.encode(renewed))
 
 
-def _session_of(call: ApiRequest) -> Revision:
+def _live_schedulers(ctx: ServerContext, call: ApiRequest, body: Any) -> tuple[str, ...]:
+    """Note how a scheduler fares, if it says so, and return the names of all that are live."""
+    if ctx.ledger.leader is None:
+        return ()
+    board = ctx.ledger.leader.term.schedulers
+    if "scheduler" in body:
+        try:
+            vitals = msgspec.convert(body["scheduler"], SchedulerVitals)
+        except msgspec.ValidationError as error:
+            raise ApiError(problem("unreadable", f"the scheduler's report is not valid: {error}")) from None
+        where = vitals.where[:TEXT_MAX]
+        board.heard(call.caller.actor, replace(vitals, where=where), ctx.state.info.settings.session_lease)
+    return board.live()
+
+
+def _note_proposal(ctx: ServerContext, call: ApiRequest, made: Envelope[Any], found: CommandAnswer) -> None:
+    """Count how a scheduler's proposal fared."""
+    if call.caller.kind == SCHEDULER and ctx.ledger.leader is not None:
+        ctx.ledger.leader.term.schedulers.answered(made, found)
+
+
+def _renewal_of(call: ApiRequest) -> Any:
     written = _RENEWS.fullmatch(call.request.body)
     if written is not None and call.header("content-type") == JSON[1]:
-        body: Any = {"session": written[1].decode()}
-    else:
-        body = call.json()
+        return {"session": written[1].decode()}
+    return call.json()
+
+
+def _session_of(body: Any) -> Revision:
     session = body.get("session") if isinstance(body, dict) else None
     found = parse_revision(session) if isinstance(session, str) else None
     if found is None:

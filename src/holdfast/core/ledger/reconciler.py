@@ -82,9 +82,26 @@ def keys_to_wake(reconciler: Reconciler[S], state: S, touched: Iterable[WatchKey
                 yield from reconciler.keys(state)
 
 
+#: Largest number of schedulers beside one leader.
+SCHEDULERS_MAX = 16
+_SCHEDULER = "controller/scheduler"
+_FURTHER = frozenset(f"{_SCHEDULER}-{number}" for number in range(2, SCHEDULERS_MAX + 1))
+
+
 def principal(name: str) -> str:
     """Return the actor of the reconciler with this name."""
     return f"controller/{name}"
+
+
+def scheduler_principal(number: int) -> str:
+    """Return the actor of a scheduler beside the leader: the first one is `controller/scheduler`."""
+    assert 1 <= number <= SCHEDULERS_MAX, number
+    return _SCHEDULER if number == 1 else f"{_SCHEDULER}-{number}"
+
+
+def owner_of(actor: str) -> str:
+    """Return the owner, by the rules of commands, as which a controller acts: its own, or the first scheduler's."""
+    return _SCHEDULER if actor in _FURTHER else actor
 
 
 def chunked(named: Sequence[T]) -> Iterator[tuple[T, ...]]:

@@ -12,5 +12,6 @@ Independent of followers, controllers and streams.
 - `group_commit`     decide, append once, then answer and publish
 - `dry_run`          commands that are decided and discarded
 - `denials`          denied requests, aggregated and recorded in the log
+- `scheduler_board`  the live schedulers of a region, and how their proposals fare
 - `leader`           submit, renew, prove
 """

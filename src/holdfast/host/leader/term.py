@@ -12,6 +12,7 @@ from holdfast.host.errors import NotLeading, NotProven
 from holdfast.host.leader.lanes import CommandLanes
 from holdfast.host.leader.ledger_time import LedgerTime
 from holdfast.host.leader.refusal_cache import RefusalCache
+from holdfast.host.leader.scheduler_board import SchedulerBoard
 from holdfast.host.leader.session_monitor import SessionMonitor
 from holdfast.host.leader.term_proof import TermProof
 from holdfast.host.ports.clock import Clock
@@ -51,6 +52,7 @@ class LeaderTerm(Generic[S]):
         self.space = SpaceMonitor(store, clock, metrics, logger)
         self.lanes = CommandLanes()
         self.refusals = RefusalCache()
+        self.schedulers = SchedulerBoard(clock, metrics)
         self.denied = denied
         self.is_over = False
         #: The store's last error during a proof; empty after a success.

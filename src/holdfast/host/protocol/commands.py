@@ -62,16 +62,26 @@ class CommandReply(Struct, frozen=True, array_like=True):
     facts: dict[str, Any] = {}
 
 
-class Renew(Struct, frozen=True, rename="camel"):
-    """A heartbeat. The session is written as in texts: `41.3`."""
+class SchedulerVitals(Struct, frozen=True, rename="camel"):
+    """What a scheduler reports of itself: where it runs, the time since its last cycle, and the age of its view."""
+
+    where: str
+    cycle_ms: int
+    view_age_ms: int
+
+
+class Renew(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A heartbeat. The session is written as in texts: `41.3`. A scheduler adds how it fares."""
 
     session: str
+    scheduler: SchedulerVitals | None = None
 
 
 class Renewed(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The session stays valid for `worth_ms` from when the heartbeat was sent; `at` is ledger time in milliseconds.
 
-    The region's lease, grace, kill margin and fence time in `times` are already in force; None: not sent.
+    The region's lease, grace, kill margin and fence time in `times` are already in force; None: not sent. A scheduler
+    receives the names of all live `schedulers`.
     """
 
     worth_ms: int
@@ -79,6 +89,7 @@ class Renewed(Struct, frozen=True, rename="camel", omit_defaults=True):
     log_id: str
     at: Instant
     times: AgentTimes | None = None
+    schedulers: tuple[str, ...] = ()
 
 
 _REFUSALS = frozenset(code.value for code in Code)

@@ -39,6 +39,7 @@ from holdfast.host.protocol.commands import (
     CommandReply,
     Renew,
     Renewed,
+    SchedulerVitals,
     read_command_replies,
     read_command_reply,
     read_renewed,
@@ -91,6 +92,9 @@ class SessionClient:
         self.actor = sender.actor
         self.session: Revision = 0
         self.offset = TimeOffset()
+        #: What a scheduler reports with each heartbeat, and the live schedulers by the last reply.
+        self.vitals: Callable[[], SchedulerVitals] | None = None
+        self.schedulers: tuple[str, ...] = ()
         self._last_error = ""
         #: Set when `last_error` changes.
         self.turned = ClockEvent()
@@ -210,13 +214,13 @@ class SessionClient:
     async def renew(self) -> Renewed | None:
         """Send a heartbeat; None if it failed."""
         asked, server = self._now(), self.server
-        body = msgspec.json.encode(Renew(format_revision(self.session)))
+        body = msgspec.json.encode(Renew(format_revision(self.session), self.vitals() if self.vitals else None))
         reply = await self._ask(RENEWALS, (JSON,), body)
         if reply is None:
             return None
         renewed = read_renewed(reply)
         if isinstance(renewed, Renewed):
-            self.last_error = ""
+            self.last_error, self.schedulers = "", renewed.schedulers
             self.offset.measure(asked, renewed.at, self._now(), (renewed.log_id, renewed.term))
             return renewed
         self.raise_if_session_lost(renewed)

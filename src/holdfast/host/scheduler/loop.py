@@ -61,7 +61,12 @@ class SchedulerLoop:
         self._is_loading = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._fault: BaseException | None = None
+        self._cycled = clock.boot()
         self._proposals = 0
+
+    def cycle_ms(self) -> int:
+        """Return the time since the last cycle."""
+        return self._clock.boot() - self._cycled
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -163,6 +168,7 @@ class SchedulerLoop:
     def _look(self, view: SchedulerView) -> bool:
         """Run a cycle and send its proposal. Return whether there was one, or active groups are left."""
         attempt, waits = self.scheduler.run_cycle(view)
+        self._cycled = self._clock.boot()
         self._metrics.count("scheduler_caught", self.scheduler.take_resync_hits())
         self._tell_shunned()
         if waits:

@@ -25,10 +25,11 @@ from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.framework import Plugins
+from holdfast.core.scheduling.queue.peers import ALONE, peers_of
 from holdfast.core.scheduling.scheduler import WATCHES
 from holdfast.host.errors import Failed
 from holdfast.host.ports.clock import Clock
-from holdfast.host.protocol.commands import CommandOutcome, CommandReply
+from holdfast.host.protocol.commands import CommandOutcome, CommandReply, SchedulerVitals
 from holdfast.host.protocol.session_client import SessionClient, SessionCommand, SessionLost, Superseded
 from holdfast.host.runtime.deadlines import run_until_first
 from holdfast.host.runtime.telemetry import Logger, Metrics
@@ -52,11 +53,16 @@ class _StandaloneClient:
         # The state follows the log. If the mirror replaces it, this session ends: observed changes of one state must
         # not be applied to another.
         self._state = mirror.state
+        self._live: tuple[str, ...] = ()
+        self._peers = ALONE
         self._waiting: deque[tuple[SessionCommand, asyncio.Future[ProposalAnswer]]] = deque()
         self._wake = asyncio.Event()
 
     def view(self) -> SchedulerView:
-        return SchedulerView(self._state, self._mirror.now(), self._mirror.age_ms())
+        live = self._session.schedulers
+        if live is not self._live:
+            self._live, self._peers = live, peers_of(self._session.actor, live)
+        return SchedulerView(self._state, self._mirror.now(), self._mirror.age_ms(), self._peers)
 
     def changes(self) -> KeyFeed:
         return self._mirror.changes(WATCHES)
@@ -96,9 +102,16 @@ class StandaloneScheduler:
     """One scheduler by its name. `run` it while it is to schedule."""
 
     def __init__(
-        self, session: SessionClient, mirror: Mirror, plugins: Plugins, clock: Clock, metrics: Metrics
+        self,
+        session: SessionClient,
+        mirror: Mirror,
+        plugins: Plugins,
+        clock: Clock,
+        metrics: Metrics,
+        where: str = "",
     ) -> None:
         self._session = session
+        self._where = where
         self.mirror = mirror
         self._plugins = plugins
         self._clock = clock
@@ -143,4 +156,6 @@ class StandaloneScheduler:
 
     async def _schedule(self, region: _StandaloneClient) -> None:
         await self.mirror.reach(self._session.session)
-        await SchedulerLoop(region, self._plugins, self._clock, self._metrics, self._logger).run()
+        loop = SchedulerLoop(region, self._plugins, self._clock, self._metrics, self._logger)
+        self._session.vitals = lambda: SchedulerVitals(self._where, loop.cycle_ms(), self.mirror.age_ms())
+        await loop.run()

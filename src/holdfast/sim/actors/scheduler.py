@@ -29,7 +29,7 @@ def scheduler(servers: Sequence[str], heard: AckSink, said: SendListener, begun:
         chance = process.chance("scheduler")
         while True:
             metrics, sender = Metrics(), SessionConfig(actor, tuple(servers))
-            one = build_scheduler(sender, way, process.clock, with_reserve_then_bind(), metrics)
+            one = build_scheduler(sender, way, process.clock, with_reserve_then_bind(), metrics, process.machine)
             begun(process.machine, one, metrics)
             try:
                 await one.run()

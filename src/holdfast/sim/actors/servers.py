@@ -19,6 +19,7 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
+from holdfast.core.ledger.reconciler import SCHEDULERS_MAX
 from holdfast.core.model.values.settings import DEFAULTS, Settings
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.definition import PLATFORM
@@ -40,12 +41,13 @@ from holdfast.sim.actors.watch_faults import WatchFaults
 from holdfast.sim.world.world import Program, SimProcess
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.process import ExitCode
-from holdfast.wiring.server import Server, serve
+from holdfast.wiring.server import Server, scheduler_task, serve
 from holdfast.wiring.server_ports import CONTROLLER_OPTIONS, ServerPorts, ServerTransport
 
 #: Called with a refused command, the refusal, and its ledger time.
 OnRefused = Callable[[Envelope[Any], Refused, Instant], None]
 
+LeaderTask = Callable[[Leader[Any]], Coroutine[Any, Any, None]]
 #: Parts of a full list contain few objects, so that faults hit lists that are under way.
 LIMITS = ServerLimits(shipped_objects=5)
 #: Wait before the restart of a server that could not start.
@@ -216,15 +218,17 @@ class ServerPrograms:
         denials.refused = refused  # type: ignore[method-assign]
 
     def overhear(self, ledger: Ledger[Any], said: SendListener) -> None:
-        """Call a listener for everything that an embedded scheduler sends, if there is one."""
-        run = ledger.leader_tasks.get("scheduler")
-        if run is None:
-            return
+        """Call a listener for everything that embedded schedulers send, if there are any."""
+        for number in range(1, SCHEDULERS_MAX + 1):
+            run = ledger.leader_tasks.get(scheduler_task(number))
+            if run is not None:
+                ledger.leader_tasks[scheduler_task(number)] = self._overheard(run, said)
 
+    def _overheard(self, run: LeaderTask, said: SendListener) -> LeaderTask:
         def heard(leader: Leader[Any]) -> Coroutine[Any, Any, None]:
             return run(SubmitRecorder(leader, next(self._scheduler_lives), said))  # type: ignore[arg-type]
 
-        ledger.leader_tasks["scheduler"] = heard
+        return heard
 
 
 def _named(settings: ServerSettings, machine: str) -> ServerSettings:

@@ -35,6 +35,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     platform: tuple[str, ...] = ()
     token_file: str = ""
     scheduler: str = "beside"
+    schedulers: int = 1
     operator: str = "person/operator"
     bootstrap_file: str = ""
     bootstrap_life: int = 30 * DAY_MS
@@ -137,7 +138,9 @@ SETTINGS: tuple[Setting, ...] = (
             "A file that other users can read is rejected, since its token gives the region's permissions."),
     Setting("scheduler", SettingType.TEXT,
             "`beside`: a region's leader schedules. `none`: `holdfast scheduler` does.",
-            "With `none` and no `holdfast scheduler`, nothing is placed; with both, proposals conflict.", SCHEDULERS),
+            "With `none` and no `holdfast scheduler`, nothing is placed; with both, they divide the work.", SCHEDULERS),
+    Setting("schedulers", SettingType.COUNT, "How many schedulers run beside a region's leader, at most 16.",
+            "They share the leader's processor: more of them place no more. Run `holdfast scheduler` for that."),
     Setting("operator", SettingType.TEXT,
             "The first operator, recorded in a new log. Later changes are made through objects.",
             "A name other than the one in the log has no permissions, and gets no token."),

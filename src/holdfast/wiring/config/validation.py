@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import fields, replace
 
+from holdfast.core.ledger.reconciler import SCHEDULERS_MAX
 from holdfast.core.model.values import addresses
 from holdfast.core.model.values.quantities import BadQuantity, parse_duration
 from holdfast.core.model.values.settings import DEFAULTS, Settings, settings_problems
@@ -66,6 +67,10 @@ def _whose(s: ServerSettings) -> Iterator[str]:
             yield "bootstrapFile is for a platform's server: a region receives its principals from there; leave it out"
     if s.role == "platform" and (s.region or s.platform or s.token_file):
         yield "region, platform and tokenFile are for a region's server; use --role region, or leave them out"
+    if s.schedulers != 1 and (s.role == "platform" or s.scheduler == "none"):
+        yield "schedulers is for a region's server with `scheduler: beside`; leave it out"
+    if not 1 <= s.schedulers <= SCHEDULERS_MAX:
+        yield f"schedulers is {s.schedulers}, but beside a leader run 1 to {SCHEDULERS_MAX}; run more apart"
     if s.role == "platform" and s.scheduler == "none":
         yield "scheduler is for a region's server: a platform has none; use --role region, or leave it out"
     if s.region and not _NAME.fullmatch(s.region):

@@ -14,6 +14,7 @@ from holdfast.core.ledger.commit.preconditions import check_and_handle
 from holdfast.core.ledger.commit.rules import CommandContext, CommandRule
 from holdfast.core.ledger.commit.size_limits import refuse_excess
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.reconciler import owner_of
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.records.servers import is_server_name
 from holdfast.core.model.values.structs import Instant, Revision
@@ -57,7 +58,7 @@ def _refuse_sender(state: LedgerState, ctx: CommandContext, rule: CommandRule[An
     if kind in BUILT_IN:
         if envelope.session or envelope.key:
             return Refused(Code.MALFORMED, f"{kind} has neither session nor key: the term is its fence", {})
-        return None if actor in rule.owners else _no_right(ctx, rule)
+        return None if owner_of(actor) in rule.owners else _no_right(ctx, rule)
     ctx.principal = state.principals.get(actor) or state.principals.get(f"{kind}/*")
     if ctx.principal is None or ctx.principal.spec.disabled or kind not in rule.owners:
         return _no_right(ctx, rule)
