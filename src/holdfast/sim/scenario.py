@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holdfast.core.ledger.reconciler import SCHEDULERS_MAX
 from holdfast.core.model.values.quantities import BadQuantity, parse_duration
 from holdfast.core.model.values.settings import DEFAULTS, Settings, settings_problems
 from holdfast.core.platform.definition import PLATFORM
@@ -55,12 +56,14 @@ class ScenarioPart(Struct, frozen=True, forbid_unknown_fields=True, rename="came
 
 
 class RegionShape(ScenarioPart, frozen=True):
-    """A region: servers, standalone schedulers, `beside` for the embedded scheduler, and nodes spread over zones. The
-    agents of the last `one_user` nodes are not root: they enforce nothing and accept one tenant at a time."""
+    """A region: servers, standalone schedulers, `beside` for embedded ones, of which the leader runs
+    `leader_schedulers`, and nodes spread over zones. The agents of the last `one_user` nodes are not root: they enforce
+    nothing and accept one tenant at a time."""
 
     servers: int = 2
     schedulers: int = 1
     beside: bool = False
+    leader_schedulers: int = 1
     nodes: int = 4
     one_user: int = 0
     zones: int = 2
@@ -268,6 +271,9 @@ def _check_schedulers(scenario: Scenario) -> None:
     idle = [name for name, one in regions.items() if not one.schedulers and not one.beside]
     if idle:
         raise BadQuantity(idle[0], "a region with a scheduler: set schedulers or beside")
+    for name, one in regions.items():
+        if not 1 <= one.leader_schedulers <= SCHEDULERS_MAX:
+            raise BadQuantity(name, f"a region with 1 to {SCHEDULERS_MAX} leaderSchedulers")
     if scenario.faults.kinds.get("stale-view") and not any(one.schedulers for one in regions.values()):
         raise BadQuantity("stale-view", "possible without standalone schedulers")
 

@@ -122,6 +122,8 @@ class SchedulingCycle:
                 self.is_cut = True
                 return
             try:
+                if self._is_held(group):
+                    return
                 if self._same_proposal(group):
                     self._schedule_group(group)
             except PluginError as error:
@@ -154,25 +156,62 @@ class SchedulingCycle:
     def _schedule_group(self, group: RequestGroup) -> None:
         if not self._queue.share.is_alone and group.is_left(self._state):
             self._left += 1
-            self._queue.block(group, BlockedGroup(BlockReason.PEERS, self._table.revision, self._now + HELP_MS))
+            self._leave(group, BlockedGroup(BlockReason.PEERS, self._table.revision, self._now + HELP_MS))
             return
+        entries = self._admitted(group)
+        while entries and self.draft.left and self._place(group, entries):
+            entries = [entry for entry in entries if entry.open > 0 and entry.look_up(self._state)]
+
+    def _leave(self, group: RequestGroup, blocked: BlockedGroup) -> None:
+        """Leave a group to other schedulers."""
+        self._queue.block(group, blocked)
+        self._queue.share.leave(group.key[0], group.key)
+
+    def _is_held(self, group: RequestGroup) -> bool:
+        """Whether slots of a higher priority are left to other schedulers, which can place them now."""
+        queue = self._queue
+        if queue.share.is_alone:
+            return False
+        while (first := queue.share.most_urgent(queue.blocked.is_left)) is not None and first[0] < group.key[0]:
+            known, urgent = queue.blocked[first], queue.groups[first]
+            queue.unblock(first)
+            if not self._same_proposal(urgent) or self._could_place(urgent):
+                self._leave(urgent, known)
+                return True
+        return False
+
+    def _could_place(self, group: RequestGroup) -> bool:
+        """Whether a group that is left to others can be placed. Otherwise it is blocked for its own cause."""
+        entries = self._admitted(group)
+        if not entries:
+            return False
+        ask, spent = group.ask, self._flight.spent
+        pay = payer_gate(self._state, group.accounts, ask.template.need, self._now, spent)
+        kept = protected_gate(self._state, ask, self._flight.firm, self._flight.owed)
+        is_open = kept.most > 0 and (pay.most > 0 or any(entry.charged for entry in entries))
+        seed = seed_of(group.oldest()[1], self._table.revision)
+        choice = self._choose(group, 1, seed) if is_open else NOTHING_CHOSEN
+        if not choice.rows:
+            self._block_unplaced(group, entries, choice, seed, is_open, pay if pay.most < kept.most else kept)
+        return bool(choice.rows)
+
+    def _admitted(self, group: RequestGroup) -> list[QueuedRequest]:
+        """Return the requests that may be placed now, by what concerns the whole group. Without any it is blocked."""
         pause, unknown = pause_gate(group.tenant, self._overrides), self._unknown(group)
         if not pause.most:
             self._block(group, list(group.entries.values()), BlockReason.PAUSED, (_told(pause, 0),), pause.opens)
-            return
+            return []
         if unknown is not None:
             reason = PendingReason(unknown.code.value, 0, unknown.detail)
             self._block(group, list(group.entries.values()), BlockReason.ASSIGNMENT, (reason,))
-            return
+            return []
         if self._is_stale(group):
             reason = PendingReason(
                 ConditionReason.STALE_VIEW.value, 0, f"the scheduler's view is {self._age_ms} ms old"
             )
             self._block(group, list(group.entries.values()), BlockReason.STALE, (reason,), self._now + STALE_MS)
-            return
-        entries = self._assigned(group)
-        while entries and self.draft.left and self._place(group, entries):
-            entries = [entry for entry in entries if entry.open > 0 and entry.look_up(self._state)]
+            return []
+        return self._assigned(group)
 
     def _unknown(self, group: RequestGroup) -> Infeasible | None:
         """Return the policy, class or account that the group needs and the region lacks."""

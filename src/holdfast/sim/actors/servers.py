@@ -80,8 +80,8 @@ def platform_settings(times: Settings) -> ServerSettings:
     return ServerSettings(role="platform", store="sim:platform", operator=ROOT, ledger=_written(times))
 
 
-def region_settings(name: str, platform: Sequence[str], times: Settings, *, beside: bool) -> ServerSettings:
-    """Return the settings of a region's servers, without names."""
+def region_settings(name: str, platform: Sequence[str], times: Settings, *, beside: int) -> ServerSettings:
+    """Return the settings of a region's servers, without names; `beside`: how many schedulers the leader runs."""
     return ServerSettings(
         role="region",
         region=name,
@@ -89,6 +89,7 @@ def region_settings(name: str, platform: Sequence[str], times: Settings, *, besi
         operator=ROOT,
         platform=tuple(map(url, platform)),
         scheduler="beside" if beside else "none",
+        schedulers=max(1, beside),
         ledger=_written(times),
     )
 

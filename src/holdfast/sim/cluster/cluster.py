@@ -205,7 +205,7 @@ class SimulatedCluster:
 
     def _populate_region(self, region: str, written: RegionShape) -> None:
         times, platform = settings_of(self.scenario.topology.times), self.cast.servers[PLATFORM_NAME]
-        settings = region_settings(region, platform, times, beside=self.beside(region))
+        settings = region_settings(region, platform, times, beside=self.beside(region) * written.leader_schedulers)
         for name in self.cast.servers[region]:
             self._machine(name, self.servers.server(settings, self.heard(PLATFORM_NAME)))
         servers = [url(name) for name in self.cast.servers[region]]

@@ -180,6 +180,37 @@ def test_several_schedulers_place_everything_a_region_has_capacity_for() -> None
     assert {code for one in schedulers for code in one.codes()} == {Code.CAPACITY.value}
 
 
+def test_nothing_of_a_lower_priority_is_placed_while_another_ones_slot_can_be() -> None:
+    bench = a_full_region()
+    high = next(uid for uid in range(100, 200) if peers_of("s1", ["s1", "s2"]).owner(uid) == 1)
+    low = next(uid for uid in range(200, 300) if peers_of("s1", ["s1", "s2"]).owner(uid) == 0)
+    bench.a_workload(a_template(cpu=100), count=1, uid=low, workload=low)
+    bench.a_workload(a_template(), count=1, uid=high, workload=high, priority_class="critical")
+    first, second = several(bench, 2)
+    for one in (first, second):
+        one.catch_up()
+    assert slots_of(first) == set()
+    attempt = second.look()
+    assert attempt is not None
+    assert second.send(attempt) == []
+    first.catch_up()
+    assert slots_of(first) == {(low, 0)}
+
+
+def test_a_slot_of_a_higher_priority_that_nobody_can_place_holds_nothing_up() -> None:
+    bench = a_full_region()
+    high = next(uid for uid in range(100, 200) if peers_of("s1", ["s1", "s2"]).owner(uid) == 1)
+    low = next(uid for uid in range(200, 300) if peers_of("s1", ["s1", "s2"]).owner(uid) == 0)
+    bench.a_workload(a_template(cpu=100), count=1, uid=low, workload=low)
+    bench.a_workload(a_template(cpu=10**6), count=1, uid=high, workload=high, priority_class="critical")
+    first, _ = several(bench, 2)
+    first.catch_up()
+    assert slots_of(first) == {(low, 0)}
+    blocked = first.asleep(high)
+    assert blocked is not None
+    assert blocked.why is BlockReason.NODES
+
+
 # Refusals feed back
 
 

@@ -26,6 +26,7 @@ STALE_MAX = 64
 
 _ASKED = frozenset(("nodes", "gate", "behind"))
 _REFUSED = "refused"
+_PEERS = "peers"
 
 
 def _accounts(key: GroupKey) -> tuple[str, ...]:
@@ -106,6 +107,11 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         _, _, key, blocked = heappop(self._times)
         self.pop(key)
         return key, blocked
+
+    def is_left(self, key: GroupKey) -> bool:
+        """Whether a group is left to other schedulers."""
+        blocked = self.get(key)
+        return blocked is not None and blocked.why.value == _PEERS
 
     def refused_by(self, account: str) -> Iterable[GroupKey]:
         """Return the refused groups for which this account pays."""

@@ -7,12 +7,16 @@ Two schedulers with equal views would propose the same slots on the same nodes, 
 So every open slot has one scheduler that takes it first, by a number that all of them compute alike. It is a preference
 and no right: wrong or old lists of schedulers cost refusals, and the ledger decides in any case. A scheduler that is
 alone owns everything.
+
+Priorities hold over all parts: while another one's slot of a higher priority can be placed, nothing lower is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -25,7 +29,7 @@ from holdfast.core.scheduling.nodes.table import Numbers, Truths
 RUN = 8
 #: A slot of another scheduler is taken when nothing has moved for this long, by its next neighbour first: each further
 #: one waits as long again.
-HELP_MS = 5_000
+HELP_MS = 2_000
 #: Requests whose left slots are remembered.
 LEFT_MAX = 20_000
 _ODD, _MASK, _SHIFT = 0x9E3779B97F4A7C15, (1 << 64) - 1, 33
@@ -90,6 +94,9 @@ class PeerShare:
         self._now: Instant = 0
         #: By request and distance of the owner: its open slots, and since when they are these.
         self._left: dict[tuple[Revision, str], dict[int, tuple[Instant, Bitset]]] = {}
+        #: Groups that were left to others, most urgent first; some of them are left no longer.
+        self._groups: list[tuple[int, int, Any]] = []
+        self._number = 0
 
     @property
     def is_alone(self) -> bool:
@@ -103,6 +110,20 @@ class PeerShare:
         if is_new or back or len(self._left) > LEFT_MAX:
             self._left = {}
         return is_new
+
+    def leave(self, urgency: int, group: Any) -> None:
+        """Note a group that is left to others."""
+        self._number += 1
+        heappush(self._groups, (urgency, self._number, group))
+
+    def most_urgent(self, is_left: Callable[[Any], bool]) -> Any | None:
+        """Return the most urgent group that is still left to others."""
+        if len(self._groups) > LEFT_MAX:
+            kept = {group: (urgency, number) for urgency, number, group in self._groups if is_left(group)}
+            self._groups = sorted((*place, group) for group, place in kept.items())
+        while self._groups and not is_left(self._groups[0][2]):
+            heappop(self._groups)
+        return self._groups[0][2] if self._groups else None
 
     def mine(self, key: tuple[Revision, str], open_: Bitset, *, whole: bool) -> Bitset:
         """Return the slots of a request to propose now: its own; with none, those of others that did not move."""
