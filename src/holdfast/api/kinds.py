@@ -134,11 +134,21 @@ _TABLE = (
         ("ACCOUNT", "spec.account"), ("ENDS", "spec.ends", "until"))),
 )  # fmt: skip
 
+#: Kinds of soft state by plural: read from the memory of a leader, and neither written nor watched.
+SOFT_KINDS: dict[str, ResourceKind] = {
+    "schedulers": ResourceKind("Scheduler", "schedulers", ("sched",), REGION, "", _columns(
+        ("WHERE", "spec.where"), ("PLACED/S", "status.placedPerSecond"),
+        ("CONFLICTS", "status.conflictsPerPlacement"), ("BY REASON", "status.conflictReasons", "list"),
+        ("VIEW AGE", "status.viewAge"), ("LAST CYCLE", "status.lastCycle", "age"))),
+}  # fmt: skip
+
 #: By plural.
 KINDS: dict[str, ResourceKind] = {kind.plural: kind for kind in _TABLE}
 BY_NAME: dict[str, ResourceKind] = {kind.name: kind for kind in _TABLE}
 _BY_WORD: dict[str, ResourceKind] = {
-    word: kind for kind in _TABLE for word in (kind.name, kind.name.lower(), kind.plural, *kind.short)
+    word: kind
+    for kind in (*_TABLE, *SOFT_KINDS.values())
+    for word in (kind.name, kind.name.lower(), kind.plural, *kind.short)
 }
 _BY_WORD.update(policy=KINDS["policies"], request=KINDS["requests"])
 

@@ -63,11 +63,11 @@ RecursiveOption = Annotated[bool, typer.Option("--recursive", "-R", help="Includ
 
 def complete_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete a kind, then names of its objects, as far as a server returns them within a second."""
-    from holdfast.api.kinds import KINDS, find_kind
+    from holdfast.api.kinds import KINDS, SOFT_KINDS, find_kind
 
     before = list(ctx.params.get("words") or ())
     if not before:
-        return [plural for plural in KINDS if plural.startswith(incomplete)]
+        return [plural for plural in (*KINDS, *SOFT_KINDS) if plural.startswith(incomplete)]
     kind = find_kind(before[0])
     return [] if kind is None else [name for name in _names(ctx, kind.plural) if name.startswith(incomplete)]
 
@@ -83,7 +83,7 @@ def complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _names(ctx: typer.Context, plural: str) -> list[str]:
-    from holdfast.api.kinds import KINDS
+    from holdfast.api.kinds import KINDS, SOFT_KINDS
     from holdfast.cli.connect import connect
     from holdfast.cli.context import resolve
     from holdfast.cli.targets import region_for
@@ -91,7 +91,7 @@ def _names(ctx: typer.Context, plural: str) -> list[str]:
     options = _merged(ctx, {one: ctx.params.get(one) for one in GLOBAL_OPTIONS})._replace(timeout="1s", verbose=0)
     try:
         context = resolve(options)
-        client = connect(options, context, region=region_for(KINDS[plural], context, options.region))
+        client = connect(options, context, region=region_for((KINDS | SOFT_KINDS)[plural], context, options.region))
         found = [one["metadata"] for one in client.list(plural, tenant=context.tenant or "*").items]
     except Exception:
         return []  # No message: it would appear in the line that the user types.

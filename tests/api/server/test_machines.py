@@ -24,7 +24,15 @@ MAY: dict[tuple[str, str], set[str]] = {
     ("platform", "scheduler/main"): set(),
     ("region", "region/eu"): set(),
     ("region", "agent/n1"): _SPEAKS | {"GET bindings"},
-    ("region", "scheduler/main"): _SPEAKS | _KINDS | {"GET log", "GET status", "GET queue", "GET decisions"},
+    ("region", "scheduler/main"): {
+        *_SPEAKS,
+        *_KINDS,
+        "GET log",
+        "GET status",
+        "GET queue",
+        "GET decisions",
+        "GET schedulers",
+    },  # fmt: skip
     # Of another region: what is known everywhere is good in one place.
     ("region", "agent/n2"): set(),
     ("region", "scheduler/other"): set(),

@@ -170,3 +170,23 @@ def test_amounts_sort_by_size_and_what_is_missing_comes_last() -> None:
 def test_a_server_that_refuses_says_why(shop: CommandLine) -> None:
     shop.platform.answers["GET", "/v1/workloads"] = problem(401, "unauthenticated", "the token is not known")
     same_as_golden("get_unauthenticated", shop("get", "workloads"))
+
+
+def test_schedulers_of_a_region_are_listed_and_described(holdfast: CommandLine) -> None:
+    status = {
+        "heardAt": instant_in(-1_000), "lastCycle": instant_in(-5_000), "viewAge": "40ms", "placed": 600,
+        "placedTotal": 900, "placedPerSecond": "10.00", "conflictsPerPlacement": "0.03",
+        "conflictReasons": ["capacity=0.01", "stale=0.02"],
+    }  # fmt: skip
+    one = {
+        "kind": "Scheduler", "metadata": {"name": "scheduler/main"}, "spec": {"where": "host-7"}, "status": status,
+    }  # fmt: skip
+    listed = {"kind": "List", "items": [one], "metadata": {"token": "log-eu:1:41:00"}}
+    holdfast.platform.answers["GET", "/v1/in/eu/schedulers"] = listed
+    holdfast.platform.answers["GET", "/v1/in/eu/schedulers/scheduler/main"] = one
+    headings, row = holdfast("get", "schedulers", "--region", "eu").stdout.splitlines()
+    assert headings.split("  ")[0] == "NAME"
+    assert row.split() == ["scheduler/main", "host-7", "10.00", "0.03", "capacity=0.01,stale=0.02", "40ms", "5s"]
+    told = holdfast("describe", "scheduler", "scheduler/main", "--region", "eu").stdout
+    assert "Scheduler" in told
+    assert "conflictReasons" in told

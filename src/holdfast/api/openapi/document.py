@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from holdfast import __version__
-from holdfast.api.kinds import KINDS
+from holdfast.api.kinds import KINDS, SOFT_KINDS
 from holdfast.api.openapi.components import (
     JSON,
     PARAMETERS,
@@ -16,6 +16,7 @@ from holdfast.api.openapi.components import (
     SCHEDULING_PARAMETERS,
     body,
     header_parts,
+    page_of,
     parameters,
     path_parameter,
     problem_parts,
@@ -47,6 +48,7 @@ from holdfast.api.openapi.schemas import (
 )
 from holdfast.api.resources.command_catalog import tags
 from holdfast.api.resources.decision import DecisionView
+from holdfast.api.resources.schemas import serializer_for_kind
 from holdfast.api.serialization.json_schema import DIALECT, Schema, SchemaBuilder, name_pattern
 from holdfast.api.serialization.registry import struct_serializer_for
 from holdfast.core.model.records.breaches import Repair
@@ -147,4 +149,15 @@ def _scheduling(schemas: SchemaBuilder) -> Schema:
     queue = read_operation("queue", first, waiting, *asked, more=[own["workload"]])
     newest = "Decisions of schedulers, newest first."
     decisions = read_operation("decisions", newest, decided, *asked, "notBefore", more=list(own.values()))
-    return {"/v1/queue": {"get": queue}, "/v1/decisions": {"get": decisions}}
+    return {"/v1/queue": {"get": queue}, "/v1/decisions": {"get": decisions}, **_schedulers(schemas)}
+
+
+def _schedulers(schemas: SchemaBuilder) -> Schema:
+    """Return the paths of a region's schedulers, which its leader knows."""
+    kind = SOFT_KINDS["schedulers"]
+    shown = schemas.of(serializer_for_kind(kind.name, shown=True))
+    schemas.named["ListScheduler"] = page_of(shown)
+    named = path_parameter("name", "The principal's name, such as scheduler/main.", {"type": "string", "minLength": 1})
+    read = read_operation("listScheduler", "List the live schedulers.", ref("ListScheduler"), *READ_PARAMETERS, "limit")
+    one = read_operation("getScheduler", "Read one Scheduler.", shown, *READ_PARAMETERS, "limit", more=[named])
+    return {"/v1/schedulers": {"get": read}, "/v1/schedulers/{name}": {"get": one}}

@@ -17,7 +17,7 @@ from holdfast.core.model.objects.principals import Permission
 #: Machine principals that each kind of ledger serves.
 _AT_WORK = {"platform": ("region",), "region": ("agent", "scheduler")}
 #: Kinds about the operation of the platform, not about a tenant.
-_OF_OPERATORS = ("sessions", "breaches")
+_OF_OPERATORS = ("sessions", "breaches", "schedulers")
 
 
 def refuse_route(caller: Caller, ledger: str, kinds: tuple[str, ...]) -> Problem | None:

@@ -8,6 +8,7 @@
 - `audit`      who sent which command, with its outcome
 - `quota`      quota, grants and usage by tenant and region
 - `queue`      scheduling requests in their order, and why they wait
+- `schedulers` the live schedulers of a region, and how their proposals fare
 - `decisions`  what schedulers decided
 - `repairs`    operations that have not completed
 """
