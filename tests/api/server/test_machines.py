@@ -32,7 +32,7 @@ MAY: dict[tuple[str, str], set[str]] = {
         "GET queue",
         "GET decisions",
         "GET schedulers",
-    },  # fmt: skip
+    },
     # Of another region: what is known everywhere is good in one place.
     ("region", "agent/n2"): set(),
     ("region", "scheduler/other"): set(),

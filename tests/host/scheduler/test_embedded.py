@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.core.ledger.reconciler import SCHEDULERS_MAX, scheduler_principal
 from holdfast.core.scheduling.builtin import BUILT_IN
+from holdfast.core.scheduling.queue.peers import RUN
 from holdfast.host.scheduler.embedded import EmbeddedScheduler
 from tests.support.api.api_cluster import Part, World, in_world
 from tests.support.hosts.mirror_world import MirrorWorld, a_region, bound, keep_nodes, placed_in_log, want
@@ -59,13 +60,13 @@ def test_each_of_them_places_its_part_and_the_ledger_refuses_nothing(count: int)
     async def story(world: World, region: Part) -> None:
         tasks = beside(region, count)
         await asyncio.sleep(0)
-        await want(region, range(800))
-        await world.until(lambda: len(bound(region)) == 800, within_ms=2_000)
-        assert sorted(await placed_in_log(region)) == list(range(800)), "each was placed once"
+        await want(region, range(1_000))
+        await world.until(lambda: len(bound(region)) == 1_000, within_ms=2_000)
+        assert sorted(await placed_in_log(region)) == list(range(1_000)), "each was placed once"
         assert conflicts(region) == 0
         placed = by(region)
         assert set(placed) == {scheduler_principal(number) for number in range(1, count + 1)}
-        assert max(placed.values()) <= min(placed.values()) + 16
+        assert max(placed.values()) <= min(placed.values()) + RUN
         await ended(tasks)
 
     told(story)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.workloads import Spread
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, masks, union
+from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, masks, shared, union
 from holdfast.core.region.commands import SlotPlacement
-from holdfast.core.scheduling.queue.peers import ALONE, HELP_MS, LEFT_MAX, PeerShare, SchedulerPeers, peers_of
+from holdfast.core.scheduling.queue.peers import ALONE, HELP_MS, LEFT_MAX, RUN, PeerShare, SchedulerPeers, peers_of
 from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
 from tests.support.ledgers.region import RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, placed_on, several
@@ -37,8 +37,8 @@ def slots_of(follower: Follower) -> set[tuple[int, int]]:
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_schedulers_with_equal_views_do_not_propose_the_same_slots_on_the_same_nodes(count: int) -> None:
-    bench = a_full_region()
-    bench.a_workload(a_template(), count=100)
+    bench = a_full_region(80)
+    bench.a_workload(a_template(), count=300)
     schedulers = several(bench, count)
     for one in schedulers:
         one.catch_up()
@@ -46,7 +46,7 @@ def test_schedulers_with_equal_views_do_not_propose_the_same_slots_on_the_same_n
     for one, attempt in zip(schedulers, attempts, strict=True):
         assert attempt is not None
         assert one.send(attempt) == []
-    assert len(placed_on(bench)) == 100
+    assert len(placed_on(bench)) == 300
     used = [set(nodes_of(attempt)) for attempt in attempts]
     assert sum(map(len, used)) == len(set.union(*used))
 
@@ -131,15 +131,16 @@ def test_what_nobody_takes_is_taken_by_the_next_one_after_a_while() -> None:
 
 def test_a_part_that_moves_is_left_to_its_owner() -> None:
     bench = a_full_region()
-    bench.a_workload(a_template(), count=16)
+    bench.a_workload(a_template(), count=2 * RUN)
     owner, other = several(bench, 2)
     for one in (owner, other):
         one.catch_up()
     attempt = other.look()
     assert attempt is not None
     assert other.send(attempt) == []
-    mine = sorted(ordinal for _, ordinal in slots_of(owner))
-    node = bench.state.slots[1, attempt.command.groups[0].placements[0].ordinal].node
+    own = owner.look()
+    assert own is not None
+    mine, node = [placement.ordinal for placement in own.command.groups[0].placements], nodes_of(own)[0]
     for ordinal in mine[:3]:
         bench.at += HELP_MS - 1
         other.catch_up()
@@ -148,7 +149,10 @@ def test_a_part_that_moves_is_left_to_its_owner() -> None:
     other.catch_up()
     assert other.look() is None
     bench.at += HELP_MS
-    assert {ordinal for _, ordinal in slots_of(other)} == set(mine[3:])
+    assert slots_of(other) == set()  # from now on nothing moves
+    bench.at += HELP_MS
+    found = slots_of(other)
+    assert {ordinal for _, ordinal in found} == set(mine[3:])
 
 
 def test_the_rest_is_taken_at_once_when_its_owner_is_gone() -> None:
@@ -243,25 +247,22 @@ def test_what_another_scheduler_bound_is_dropped_when_the_view_shows_it() -> Non
 # The arithmetic
 
 
-@given(
-    count=st.integers(1, 16), uid=st.integers(1, 1 << 62), ordinals=st.sets(st.integers(0, 5_000)), whole=st.booleans()
-)
-def test_every_slot_has_one_owner(count: int, uid: int, ordinals: set[int], whole: bool) -> None:
+@given(count=st.integers(1, 16), uid=st.integers(1, 1 << 62), ordinals=st.sets(st.integers(0, 5_000)))
+def test_every_slot_has_one_owner(count: int, uid: int, ordinals: set[int]) -> None:
     peers = [SchedulerPeers(f"s{index}", index, count) for index in range(count)]
-    parts = [one.part(uid, masks(ordinals), whole=whole) for one in peers]
+    parts = [one.part(uid, masks(ordinals)) for one in peers]
     assert union(parts) == masks(ordinals)
     assert sum(len(list(each(part))) for part in parts) == len(ordinals)
-    assert not whole or sum(1 for part in parts if part) <= 1
     for after in range(count):
-        assert peers[0].part(uid, masks(ordinals), whole=whole, after=after) == parts[-after % count]
+        assert peers[0].part(uid, masks(ordinals), after) == parts[-after % count]
 
 
 @pytest.mark.parametrize("count", [2, 4, 7, 16])
 def test_slots_and_nodes_are_divided_evenly(count: int) -> None:
     peers = [SchedulerPeers(f"s{index}", index, count) for index in range(count)]
     for uid in (1, 77 << 20, 78 << 20):
-        sizes = [len(list(each(one.part(uid, bitset_of(((0, 4_096),)), whole=False)))) for one in peers]
-        assert max(sizes) - min(sizes) <= 8
+        sizes = [len(list(each(one.part(uid, bitset_of(((0, 65_536),)))))) for one in peers]
+        assert max(sizes) - min(sizes) <= RUN
     uids = np.array([(7_000 + number // 50 << 20) + number % 50 for number in range(4_000)], np.int64)
     owned = [int(one.own_nodes(uids).sum()) for one in peers]
     assert sum(owned) == 4_000
@@ -275,17 +276,46 @@ def test_the_place_of_a_scheduler_does_not_depend_on_the_order_of_names() -> Non
 
 
 def test_a_share_forgets_what_it_left_when_time_goes_back_or_there_is_too_much() -> None:
-    share, left = PeerShare(), dict[tuple[int, str], Bitset]()
-    peers = SchedulerPeers("a", 0, 2)
+    share, peers = PeerShare(), SchedulerPeers("a", 0, 2)
     share.begin(peers, 1_000)
-    for uid in range(2 * LEFT_MAX + 2_000):
-        if peers.owner(uid):
-            left[uid, "t"] = {0: 1}
-            assert share.mine((uid, "t"), {0: 1}, whole=True) == {}
-    key = next(iter(left))
+    others = [(uid, "t") for uid in range(2 * LEFT_MAX + 2_000) if peers.owner(uid)]
+    striped: list[tuple[tuple[int, str], Bitset]] = [
+        (key, shared({0: (1 << 1_024) - 1}, peers.part(key[0], {0: (1 << 1_024) - 1}, 1))) for key in others[:3]
+    ]
+    for key in others:
+        assert share.leaves(key, "row")
+    for key, open_ in striped:
+        assert share.mine(key, open_, whole=False) == {}
     assert not share.begin(peers, 1_000 + HELP_MS)
-    assert share.mine(key, {0: 1}, whole=True) == {}  # there were too many to remember
+    assert share.leaves(others[0], "row")  # there were too many to remember
     assert not share.begin(peers, 1_000 + 2 * HELP_MS)
-    assert share.mine(key, {0: 1}, whole=True) == {0: 1}
+    assert not share.leaves(others[0], "row")
+    assert share.mine(*striped[0], whole=False) == striped[0][1]
+    assert share.leaves(others[0], "another row")
     assert not share.begin(peers, 500)
-    assert share.mine(key, {0: 1}, whole=True) == {}
+    assert share.leaves(others[0], "another row")
+    assert share.mine(*striped[0], whole=False) == {}
+
+
+def test_the_most_urgent_group_that_is_still_left_is_found_among_many() -> None:
+    share = PeerShare()
+    left = {"a": 5, "b": 1, "c": 3}
+    for _ in range(LEFT_MAX // 2):
+        for name, urgency in left.items():
+            share.leave(urgency, name)
+    assert share.most_urgent(left.__contains__) == "b"
+    del left["b"]
+    assert share.most_urgent(left.__contains__) == "c"
+    left.clear()
+    assert share.most_urgent(left.__contains__) is None
+
+
+def test_a_group_with_more_open_slots_is_looked_at_again() -> None:
+    share = PeerShare()
+    share.grew("a")
+    assert share.take_grown() == []  # who is alone leaves nothing
+    share.begin(SchedulerPeers("a", 0, 2), 0)
+    share.grew("a")
+    share.grew("a")
+    assert share.take_grown() == ["a"]
+    assert share.take_grown() == []

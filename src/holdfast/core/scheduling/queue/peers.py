@@ -25,8 +25,8 @@ from holdfast.core.model.values.bitsets import BLOCK, Bitset, shared, union
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.scheduling.nodes.table import Numbers, Truths
 
-#: Consecutive ordinals with one owner, so that placements stay in few ranges.
-RUN = 8
+#: Consecutive ordinals with one owner, so that proposals have few, large groups. Smaller workloads have one owner.
+RUN = 64
 #: A slot of another scheduler is taken when nothing has moved for this long, by its next neighbour first: each further
 #: one waits as long again.
 HELP_MS = 2_000
@@ -52,15 +52,9 @@ class SchedulerPeers(Struct, frozen=True):
         owners: Truths = (mixed >> np.uint64(_SHIFT)) % np.uint64(self.count) == np.uint64(self.index)
         return owners
 
-    def part(self, uid: Revision, open_: Bitset, *, whole: bool, after: int = 0) -> Bitset:
-        """Return the ordinals of an assignment that belong to the scheduler `after` places before this one.
-
-        With `whole`, all ordinals have one owner: those placed by rules over domains, which two schedulers would count
-        differently.
-        """
+    def part(self, uid: Revision, open_: Bitset, after: int = 0) -> Bitset:
+        """Return the ordinals of an assignment that belong to the scheduler `after` places before this one."""
         wanted = (self.index - after - self.owner(uid)) % self.count
-        if whole:
-            return open_ if not wanted else {}
         found = {block: bits & self._stripes(wanted, block) for block, bits in open_.items()}
         return {block: bits for block, bits in found.items() if bits}
 
@@ -97,6 +91,10 @@ class PeerShare:
         #: Groups that were left to others, most urgent first; some of them are left no longer.
         self._groups: list[tuple[int, int, Any]] = []
         self._number = 0
+        #: By request with one owner: its row, and since when it is this one.
+        self._rows: dict[tuple[Revision, str], tuple[Instant, Any]] = {}
+        #: Groups with more open slots than before, since `take_grown`.
+        self._grown: dict[Any, None] = {}
 
     @property
     def is_alone(self) -> bool:
@@ -109,7 +107,30 @@ class PeerShare:
         self.peers, self._now = peers, now
         if is_new or back or len(self._left) > LEFT_MAX:
             self._left = {}
+        if is_new or back or len(self._rows) > LEFT_MAX:
+            self._rows = {}
         return is_new
+
+    def grew(self, group: Any) -> None:
+        """Note that a group has more open slots, so that some may be its own."""
+        if not self.is_alone:
+            self._grown[group] = None
+
+    def take_grown(self) -> list[Any]:
+        """Return the groups with more open slots since the last call."""
+        grown, self._grown = self._grown, {}
+        return list(grown)
+
+    def leaves(self, key: tuple[Revision, str], row: Any) -> bool:
+        """Return whether a request with one owner is left to another scheduler: its row has changed lately."""
+        after = (self.peers.index - self.peers.owner(key[0])) % self.peers.count
+        if not after:
+            return False
+        since, before = self._rows.get(key, (self._now, row))
+        if row is not before:
+            since = self._now
+        self._rows[key] = since, row
+        return self._now - since < after * HELP_MS
 
     def leave(self, urgency: int, group: Any) -> None:
         """Note a group that is left to others."""
@@ -126,14 +147,19 @@ class PeerShare:
         return self._groups[0][2] if self._groups else None
 
     def mine(self, key: tuple[Revision, str], open_: Bitset, *, whole: bool) -> Bitset:
-        """Return the slots of a request to propose now: its own; with none, those of others that did not move."""
+        """Return the slots of a request to propose now: its own; with none, those of others that did not move.
+
+        With `whole`, the request has one owner, and `leaves` was asked before.
+        """
         uid = key[0]
-        own = self.peers.part(uid, open_, whole=whole)
+        if whole:
+            return open_
+        own = self.peers.part(uid, open_)
         if own or not open_:
             return own
         known, seen, stuck = self._left.get(key, {}), dict[int, tuple[Instant, Bitset]](), list[Bitset]()
         for after in range(1, self.peers.count):
-            left = self.peers.part(uid, open_, whole=whole, after=after)
+            left = self.peers.part(uid, open_, after=after)
             if left:
                 since, before = known.get(after, (self._now, left))
                 seen[after] = (since, left) if left == before else (self._now, left)

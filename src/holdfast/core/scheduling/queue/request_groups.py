@@ -18,7 +18,7 @@ from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.state.slot_kinds import block_kinds
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import AskKind, SlotAsk
-from holdfast.core.scheduling.queue.peers import PeerShare
+from holdfast.core.scheduling.queue.peers import RUN, PeerShare
 
 _PENDING = PENDING.value
 #: A request: its assignment and its template.
@@ -34,7 +34,8 @@ class QueuedRequest:
     """One request in the queue, with its waiting and its proposed ordinals."""
 
     __slots__ = (
-        "_known", "_seen", "_under_way", "charged", "group", "is_left", "key", "proposed", "request", "waiting",
+        "_known", "_seen", "_under_way", "_whole", "charged", "group", "is_left", "key", "proposed", "request",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, request: SchedulingRequest) -> None:
@@ -53,6 +54,7 @@ class QueuedRequest:
         self.is_left = False
         #: All open ordinals that this region may run, proposed or not; and the rows they were found from.
         self._known: Bitset = {}
+        self._whole = False
         self._seen: tuple[SchedulingRequest | None, Assignment | None] = (None, None)
 
     @property
@@ -62,6 +64,8 @@ class QueuedRequest:
 
     def take(self, state: RegionState, request: SchedulingRequest) -> None:
         """Set the request, whose waiting ordinals may have changed."""
+        if request.open > self.request.open and self.group is not None:
+            self.group.share.grew(self.group.key)
         self.request = request
         self.forget()
         if self.proposed:
@@ -109,12 +113,29 @@ class QueuedRequest:
                 self._known = self._find(state, assignment)
             open_ = minus(self._known, masks(self.proposed)) if self.proposed else self._known
             if self.group is not None and not self.group.share.is_alone:
-                whole, there = has_domain_rules(self.group.ask.template), bool(open_)
-                open_ = self.group.share.mine(self.key, open_, whole=whole)
+                there = bool(open_)
+                open_ = {} if self._leaves(state) else self.group.share.mine(self.key, open_, whole=self._whole)
                 self.is_left = there and not open_
             first = lowest(open_, PARTS_MAX)
             self.waiting = [*each(union((first, shared(open_, masks(self.charged)))) if self.charged else first)]
         return self.waiting
+
+    def leaves(self, state: RegionState) -> bool:
+        """Return whether its open slots are all left to other schedulers."""
+        if (self.waiting is None or self.is_left) and self._leaves(state):
+            self.is_left = True
+            return True
+        return not self.look_up(state) and self.is_left
+
+    def _leaves(self, state: RegionState) -> bool:
+        """Return whether it has one owner, and that is another scheduler. One owner have small requests, and those with
+        rules over domains, which two schedulers would count differently."""
+        group, assignment = self.group, state.assignments.get(self.key[0])
+        if group is None or assignment is None:
+            return False
+        count = sum([share.count for share in assignment.shares if share.template == self.key[1]])
+        self._whole = count <= RUN or has_domain_rules(group.ask.template)
+        return self._whole and group.share.leaves(self.key, self.request)
 
     def propose(self, ordinals: set[int]) -> None:
         """Mark ordinals as proposed. When all of them are, the next call looks up more."""
@@ -226,7 +247,7 @@ class RequestGroup:
         left = False
         for entry in self._entries.values():
             if entry.open > 0:
-                if entry.look_up(state) or not entry.is_left:
+                if not entry.leaves(state):
                     return False
                 left = True
         return left

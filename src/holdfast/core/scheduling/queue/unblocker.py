@@ -4,7 +4,8 @@
              or a domain count of its rules changed, proposals in flight included;
              or a member that it must share a node with is on a changed node that has capacity
     gate     its accounts can pay for one more, or less is protected; or a slot of it is charged already
-    assignment, peers    the assignment or its waiting slots changed; what is left to other schedulers, by time too
+    assignment    the assignment or its waiting slots changed
+    peers    its group has more open slots; or by time
     behind   the view has the revision that the ledger named
     refused  the grant of one of its accounts changed; or by time
     any      its reported reason may be out of date (`rechecks`)
@@ -90,12 +91,15 @@ class Unblocker:
                     entry.forget()
             for key in [key for key, blocked in queue.blocked.items() if blocked.why is BlockReason.PEERS]:
                 queue.unblock(key)
+        for key in queue.share.take_grown():
+            if queue.blocked.is_left(key):
+                queue.unblock(key)
 
     def assigned(self, assignment: Revision) -> None:
         """Unblock groups whose assignment or waiting slots changed."""
         for group in self._queue.groups_of(assignment):
             blocked = self._queue.blocked.get(group.key)
-            if blocked is not None and blocked.why in (BlockReason.ASSIGNMENT, BlockReason.PEERS):
+            if blocked is not None and blocked.why is BlockReason.ASSIGNMENT:
                 self._queue.unblock(group.key)
 
     def doubt(self, assignment: Revision, now: Instant) -> None:

@@ -1,0 +1,9 @@
+"""Benchmarks of several schedulers that share one region: `holdfast bench sharing`.
+
+Contents: conflicts, throughput and waits. Regions come from `bench.fixtures`.
+
+- `suite`    all figures
+- `beside`   four schedulers beside one leader, against one
+- `apart`    four schedulers in processes of their own
+- `commits`  kinds of optimistic commits: by placement or all or nothing, by resources or by version of a node
+"""

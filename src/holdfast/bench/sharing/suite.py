@@ -1,0 +1,34 @@
+"""Several schedulers of one region: conflicts per placement, throughput against one, waits, and kinds of commits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from holdfast.bench.report import BenchReport, ReportBuilder, temporary_folder
+from holdfast.bench.sharing import apart, beside, commits
+
+
+class SharingSize(NamedTuple):
+    """Nodes, slots in each round, rounds of each side; and rounds in memory."""
+
+    nodes: int
+    slots: int
+    rounds: int
+    commits: int
+
+
+WHOLE, SMALL = SharingSize(2_000, 20_000, 5, 300), SharingSize(60, 400, 1, 20)
+
+
+def run(*, small: bool = False) -> BenchReport:
+    """Measure all figures."""
+    sheet, size = ReportBuilder(), SMALL if small else WHOLE
+    with sheet.part(*beside.ROWS, *apart.ROWS), temporary_folder() as folder:
+        with sheet.part(*beside.ROWS):
+            sheet.add(*asyncio.run(beside.measure_beside(folder / "beside", size.nodes, size.slots, size.rounds)))
+        with sheet.part(*apart.ROWS):
+            sheet.add(*asyncio.run(apart.measure_apart(folder / "apart", size.nodes, size.slots)))
+    with sheet.part(*commits.ROWS):
+        sheet.add(*commits.measure_commits(min(size.nodes, 500), size.commits))
+    return sheet.report()
