@@ -48,13 +48,14 @@ format: $(READY) ## Sort imports, fix what can be fixed, format
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the API, the road, the scheduler, agents, limits, the simulator
+bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the API, the road, the scheduler, several schedulers, agents, limits, the simulator
 	$(BIN)/holdfast bench core $(ARGS)
 	$(BIN)/holdfast bench ledger $(ARGS)
 	$(BIN)/holdfast bench store $(ARGS)
 	$(BIN)/holdfast bench api $(ARGS)
 	$(BIN)/holdfast bench road $(ARGS)
 	$(BIN)/holdfast bench schedule $(ARGS)
+	$(BIN)/holdfast bench sharing $(ARGS)
 	$(BIN)/holdfast bench agent $(ARGS)
 	$(BIN)/holdfast bench limits $(ARGS)
 	$(BIN)/holdfast bench sim $(ARGS)

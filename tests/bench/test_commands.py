@@ -67,6 +67,15 @@ FIGURES: dict[str, dict[str, tuple[str, float]]] = {
         "schedule.growth": ("<=", 2.5),
         "schedule.growth_score": (">=", 99),
     },
+    "sharing": {
+        "sharing.conflicts4": ("<=", 0.1),
+        "sharing.scale4": (">=", 0.8),
+        "sharing.waits4": ("<=", 1.5),
+        "sharing.apart4": (">=", 0),
+        "sharing.apart4_conflicts": (">=", 0),
+        "sharing.conflicts_all_or_nothing": (">=", 0),
+        "sharing.conflicts_versions": (">=", 0),
+    },
     "sim": {"sim.speed": (">=", 120), "sim.run_s": ("<=", 1.5)},
     "agent": {
         "agent.serving_p50": ("<=", 1),
@@ -87,7 +96,15 @@ FIGURES: dict[str, dict[str, tuple[str, float]]] = {
 #: What may be nothing, or so little that it does not show: stalls, batches of who has nothing to tell, memory that
 #: earlier tests of this process gave back, and what a server on a busy machine does not come to in the moment in which
 #: the small form watches it.
-NOTHING = ("stall_ms", "_log", "memory.per_slot", "agent.sessions2000", "agent.sessions2000_rate")
+NOTHING = (
+    "stall_ms",
+    "conflicts4",
+    "apart4_conflicts",
+    "_log",
+    "memory.per_slot",
+    "agent.sessions2000",
+    "agent.sessions2000_rate",
+)
 
 
 @pytest.mark.timeout(600)  # processes of `holdfast dev` start in their own time

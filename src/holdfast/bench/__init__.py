@@ -11,6 +11,7 @@ Contents: measurements and their targets. Only the command line imports them; `c
 - `road`            from the platform to its regions
 - `road_million`    a million replicas from the platform
 - `schedule`        the scheduler (a package)
+- `sharing`         several schedulers of one region (a package)
 - `agent`           all figures of agents
 - `agent_serving`   from a write to a serving replica
 - `agent_sessions`  the cost of 2,000 idle agents for a server

@@ -1,10 +1,10 @@
 """Four schedulers beside one leader against one, in turns, in a region that is 60 % full. All is durable on SQLite.
 
-rate       one scheduler, then four: slots are opened while they run ──▶ the last one is bound
-waits      slots are opened first ──▶ four schedulers start ──▶ the last one is bound
+one scheduler     slots are opened while it runs ──▶ the last one is bound
+four schedulers   slots are opened while they run ──▶ the last one is bound
 
 Most slots of a round are of equal requests, some of requests that differ. A conflict is a placement that the ledger
-refuses, in rounds of both kinds. A wait is from the start of the schedulers until a slot is bound.
+refuses. A wait is from the batch that opens a slot of an equal request to the batch that binds it, by the log.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from statistics import mean, median
 
 from holdfast.bench.fixtures.live_region import LiveRegion, live_region
 from holdfast.bench.report import BenchResult, at_least, at_most, require
+from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.objects.topology import Toleration
 from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.values.ranges import numbers
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
+from holdfast.core.region.definition import REGION
+from holdfast.core.region.events import SlotsOpened, SlotsPlaced
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.host.scheduler.embedded import EmbeddedScheduler
 
@@ -49,16 +53,11 @@ async def measure_beside(folder: Path, nodes: int, slots: int, rounds: int) -> l
         await fill(yard)
         for number in range(rounds):
             for count in rates:
-                refused = counted(yard, "scheduler_conflicts")
+                refused, seq = counted(yard, "scheduler_conflicts"), yard.state.info.seq
                 rates[count].append(slots / await _arriving(yard, count, wanted(f"{number}-{count}", slots)))
                 if count > 1:
                     conflicts.append((counted(yard, "scheduler_conflicts") - refused) / slots)
-            await yard.open(wanted(f"{number}-waits", slots))
-            refused, start = counted(yard, "scheduler_conflicts"), yard.ledger.clock.wall()
-            async with _schedulers(yard, SCHEDULERS) as tasks:
-                await yard.placed(WITHIN_S, tasks[0])
-            conflicts.append((counted(yard, "scheduler_conflicts") - refused) / slots)
-            waits.append(_unevenness(yard, start))
+                    waits.append(_unevenness(await _waits(yard, seq)))
         yard.must_be_bound()
     one, four = median(rates[1]), median(rates[SCHEDULERS])
     scales = [many / few for few, many in zip(rates[1], rates[SCHEDULERS], strict=True)]
@@ -106,8 +105,8 @@ async def _schedulers(yard: LiveRegion, count: int) -> AsyncIterator[list[asynci
     """Run schedulers beside the leader."""
     leader = yard.ledger.leader
     assert leader is not None
-    numbers = range(1, count + 1)
-    tasks = [asyncio.create_task(EmbeddedScheduler(yard.ledger, BUILT_IN, one).run(leader)) for one in numbers]
+    each = [EmbeddedScheduler(yard.ledger, BUILT_IN, number) for number in range(1, count + 1)]
+    tasks = [asyncio.create_task(one.run(leader)) for one in each]
     try:
         yield tasks
     finally:
@@ -126,12 +125,24 @@ async def _arriving(yard: LiveRegion, count: int, work: list[tuple[Template, int
         return time.perf_counter() - start
 
 
-def _unevenness(yard: LiveRegion, start: int) -> float:
-    """Return the longest mean wait of equal requests of one scheduler, by the shortest one of another."""
-    waits: dict[str, list[int]] = {}
-    for _, slot in yard.state.slots.unordered():
-        if slot.since >= start:
-            waits.setdefault(slot.by, []).append(slot.since - start)
-    require(len(waits) > 1, f"only {', '.join(waits)} placed")
+async def _waits(yard: LiveRegion, seq: int) -> dict[str, list[int]]:
+    """Return the waits of equal requests since a batch, by scheduler."""
+    ledger, digest = yard.ledger, template_digest(EQUAL)
+    opened, found = dict[tuple[int, int], int](), dict[str, list[int]]()
+    for stored in await ledger.store.read(seq + 1, 1 << 30):
+        previous = REGION.batches.header(stored.raw).previous
+        for record in REGION.batches.read(stored.raw, previous, stored.digest).records:
+            for event in record.events:
+                if isinstance(event, SlotsOpened):
+                    opened |= {(event.workload, one): record.at for one in numbers(event.ordinals)}
+                elif isinstance(event, SlotsPlaced) and event.template == digest:
+                    waits = [record.at - opened[event.workload, one.ordinal] for one in event.placements]
+                    found.setdefault(record.actor, []).extend(waits)
+    return found
+
+
+def _unevenness(waits: dict[str, list[int]]) -> float:
+    """Return the longest mean wait of a scheduler's slots by the shortest one of another's."""
+    require(len(waits) == SCHEDULERS, f"only {', '.join(waits)} placed")
     means = [max(1.0, mean(one)) for one in waits.values()]
     return max(means) / min(means)

@@ -40,7 +40,10 @@ ROWS = ("sharing.conflicts_all_or_nothing", "sharing.conflicts_versions")
 SCHEDULERS, JOB = 4, 20
 REQUIRES, TOLERATES = (("arch", "x86"),), (Toleration("dedicated", "batch"),)
 WORK = Template(("work",), need=Resources(2_000, 8_192), require=REQUIRES, tolerate=TOLERATES)
-FILLERS = [Template(("fill",), need=Resources(cpu, 4 * cpu)) for cpu in (1_000, 2_000, 4_000)]
+FILLERS = [
+    Template(("fill",), need=Resources(cpu, 4 * cpu), require=REQUIRES, tolerate=TOLERATES)
+    for cpu in (1_000, 2_000, 4_000)
+]
 
 _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 

@@ -18,7 +18,7 @@ class SharingSize(NamedTuple):
     commits: int
 
 
-WHOLE, SMALL = SharingSize(2_000, 20_000, 5, 300), SharingSize(60, 400, 1, 20)
+WHOLE, SMALL = SharingSize(2_000, 20_000, 5, 40), SharingSize(60, 400, 1, 5)
 
 
 def run(*, small: bool = False) -> BenchReport:

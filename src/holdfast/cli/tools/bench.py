@@ -86,6 +86,15 @@ def schedule(
 
 
 @app.command()
+def sharing(as_json: AsJson = False, small: Small = False) -> None:
+    """Measure several schedulers of one region: conflicts, throughput, waits, and kinds of commits."""
+    from holdfast.bench.sharing import suite as benchmark
+
+    _say("measuring four schedulers of one region on the disk of this folder; about three minutes")
+    _show(benchmark.run(small=small), as_json=as_json)
+
+
+@app.command()
 def agent(as_json: AsJson = False, small: Small = False) -> None:
     """Measure agents: 2,000 sessions at one region's server, over sockets."""
     from holdfast.bench import agent as benchmark

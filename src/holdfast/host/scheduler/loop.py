@@ -37,6 +37,8 @@ from holdfast.host.watch.key_changes import ChangedKeys
 PROPOSALS_IN_FLIGHT_MAX = 3
 #: Longest wait between two cycles without changes.
 IDLE_MS = 1_000
+#: Pause before a cycle for each other live scheduler, and at most.
+GATHER_MS, GATHER_MAX_MS = 3, 20
 #: Time within which all changes of the state are observed.
 CHANGES_MS = 1_000
 
@@ -86,6 +88,7 @@ class SchedulerLoop:
                 else:
                     await self._wake.within(self._clock, self._idle_ms(view))
                     self._wake.clear()
+                    await self._gather(view)
                 if self._fault is not None:
                     raise self._fault
         finally:
@@ -93,6 +96,11 @@ class SchedulerLoop:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _gather(self, view: SchedulerView | None) -> None:
+        """Beside other schedulers, let a few changes come together: each one wakes all of them."""
+        if view is not None and view.peers.count > 1:
+            await self._clock.sleep(min(GATHER_MAX_MS, GATHER_MS * (view.peers.count - 1)))
 
     async def _listen(self) -> None:
         while True:

@@ -26,11 +26,15 @@ class OwnPartScore:
 
     def __init__(self, peers: SchedulerPeers) -> None:
         self._peers = peers
+        #: The scores of all rows, within one cycle, in which no row comes or goes.
+        self._known: Numbers | None = None
 
     def score(self, window: NodeWindow) -> Numbers:
         """`BEST` for its own nodes."""
-        own: Numbers = np.where(self._peers.own_nodes(window.pick(window.table.uids)), BEST, 0).astype(np.int64)
-        return own
+        if self._known is None:
+            self._known = np.where(self._peers.own_nodes(window.table.uids), BEST, 0).astype(np.int64)
+        found: Numbers = window.pick(self._known)
+        return found
 
 
 def shared_profile(profile: SchedulingProfile, peers: SchedulerPeers) -> SchedulingProfile:
