@@ -60,7 +60,7 @@ def test_a_scheduler_beside_is_live_until_it_leaves() -> None:
     board.enter("controller/scheduler", lambda: SchedulerVitals("server", clock.at % 1_000, 0))
     clock.at += 1_000_123
     (row,) = board.rows()
-    assert (row.is_beside, row.where, row.heard_ms, row.cycle_ms) == (True, "server", 0, 123)
+    assert (row.is_embedded, row.where, row.heard_ms, row.cycle_ms) == (True, "server", 0, 123)
     board.leave("controller/scheduler")
     assert board.live() == ()
 

@@ -218,10 +218,10 @@ class ReservationView(Document, frozen=True, tag="Reservation"):
 
 
 class SchedulerSpec(Document, frozen=True):
-    """Where a scheduler runs: a server, `beside` its leader, or another machine."""
+    """Where a scheduler runs: the leader, if it is `embedded`, or another machine."""
 
     where: str
-    beside: bool = False
+    embedded: bool = False
 
 
 class SchedulerStatus(Document, frozen=True):

@@ -2,8 +2,8 @@
 
 Contents: conflicts, throughput and waits. Regions come from `bench.fixtures`.
 
-- `suite`    all figures
-- `beside`   four schedulers beside one leader, against one
-- `apart`    four schedulers in processes of their own
-- `commits`  kinds of optimistic commits: by placement or all or nothing, by resources or by version of a node
+- `suite`       all figures
+- `embedded`    four embedded schedulers, against one
+- `standalone`  four schedulers in processes of their own
+- `commits`     kinds of optimistic commits: by placement or all or nothing, by resources or by version of a node
 """

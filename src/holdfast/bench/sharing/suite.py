@@ -6,7 +6,7 @@ import asyncio
 from typing import NamedTuple
 
 from holdfast.bench.report import BenchReport, ReportBuilder, temporary_folder
-from holdfast.bench.sharing import apart, beside, commits
+from holdfast.bench.sharing import commits, embedded, standalone
 
 
 class SharingSize(NamedTuple):
@@ -24,11 +24,11 @@ WHOLE, SMALL = SharingSize(2_000, 20_000, 5, 40), SharingSize(60, 400, 1, 5)
 def run(*, small: bool = False) -> BenchReport:
     """Measure all figures."""
     sheet, size = ReportBuilder(), SMALL if small else WHOLE
-    with sheet.part(*beside.ROWS, *apart.ROWS), temporary_folder() as folder:
-        with sheet.part(*beside.ROWS):
-            sheet.add(*asyncio.run(beside.measure_beside(folder / "beside", size.nodes, size.slots, size.rounds)))
-        with sheet.part(*apart.ROWS):
-            sheet.add(*asyncio.run(apart.measure_apart(folder / "apart", size.nodes, size.slots)))
+    with sheet.part(*embedded.ROWS, *standalone.ROWS), temporary_folder() as folder:
+        with sheet.part(*embedded.ROWS):
+            sheet.add(*asyncio.run(embedded.measure_embedded(folder / "embedded", size.nodes, size.slots, size.rounds)))
+        with sheet.part(*standalone.ROWS):
+            sheet.add(*asyncio.run(standalone.measure_standalone(folder / "standalone", size.nodes, size.slots)))
     with sheet.part(*commits.ROWS):
         sheet.add(*commits.measure_commits(min(size.nodes, 500), size.commits))
     return sheet.report()

@@ -82,7 +82,7 @@ def keys_to_wake(reconciler: Reconciler[S], state: S, touched: Iterable[WatchKey
                 yield from reconciler.keys(state)
 
 
-#: Largest number of schedulers beside one leader.
+#: Largest number of embedded schedulers of a leader.
 SCHEDULERS_MAX = 16
 _SCHEDULER = "controller/scheduler"
 _FURTHER = frozenset(f"{_SCHEDULER}-{number}" for number in range(2, SCHEDULERS_MAX + 1))
@@ -94,7 +94,7 @@ def principal(name: str) -> str:
 
 
 def scheduler_principal(number: int) -> str:
-    """Return the actor of a scheduler beside the leader: the first one is `controller/scheduler`."""
+    """Return the actor of an embedded scheduler: the first one is `controller/scheduler`."""
     assert 1 <= number <= SCHEDULERS_MAX, number
     return _SCHEDULER if number == 1 else f"{_SCHEDULER}-{number}"
 

@@ -1,7 +1,7 @@
 """The schedulers of a region as its leader sees them: who is live, and how their proposals fare. Soft state of a term.
 
-    beside the leader: entered while they run ──┐
-    apart: heard with each heartbeat ───────────┼──▶ live names, for the division of work · a row for each
+    embedded: entered while they run ───────────┐
+    standalone: heard with each heartbeat ──────┼──▶ live names, for the division of work · a row for each
     answers to proposals ───────────────────────┘
 
 Nothing of this is in the log: a new leader hears of every scheduler within a heartbeat, and counts from zero.
@@ -43,7 +43,7 @@ class SchedulerRow(Struct, frozen=True):
 
     name: str
     where: str
-    is_beside: bool
+    is_embedded: bool
     heard_ms: int
     cycle_ms: int
     view_age_ms: int
@@ -60,7 +60,7 @@ class _Step(Struct):
 
 
 class _Entry(Struct):
-    """What is known of one scheduler. A scheduler beside the leader is asked for its vitals."""
+    """What is known of one scheduler. An embedded scheduler is asked for its vitals."""
 
     began: int
     heard: int
@@ -83,18 +83,18 @@ class SchedulerBoard:
         self._until = 0
 
     def enter(self, name: str, ask: Callable[[], SchedulerVitals]) -> None:
-        """A scheduler runs beside the leader, until it leaves."""
+        """An embedded scheduler runs, until it leaves."""
         now = self._clock.boot()
         self._entries[name] = _Entry(now, now, now, ask(), ask)
         self._list(now)
 
     def leave(self, name: str) -> None:
-        """A scheduler beside the leader has ended."""
+        """An embedded scheduler has ended."""
         self._entries.pop(name, None)
         self._list(self._clock.boot())
 
     def heard(self, name: str, vitals: SchedulerVitals, live_ms: int) -> None:
-        """A scheduler apart sent a heartbeat; it counts as live for this long."""
+        """A standalone scheduler sent a heartbeat; it counts as live for this long."""
         now = self._clock.boot()
         entry = self._entries.get(name)
         if entry is None:

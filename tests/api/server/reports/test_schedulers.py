@@ -45,7 +45,7 @@ def test_each_live_scheduler_is_told_with_its_last_minute() -> None:
         for one in found["items"]:
             jsonschema_rs.validator_for(kind_schema("Scheduler", shown=True)).validate(one)
         assert beside["metadata"]["name"] == "controller/scheduler"
-        assert beside["spec"] == {"where": "r-eu", "beside": True}
+        assert beside["spec"] == {"where": "r-eu", "embedded": True}
         assert beside["status"]["placedPerSecond"] == "0.00"
         assert apart["spec"]["where"] == "host-7"
         status = apart["status"]

@@ -47,7 +47,7 @@ def _view(row: SchedulerRow, now: Instant) -> SchedulerView:
         conflicts_per_placement=_decimal(sum(row.conflicts.values()), row.placed),
         conflict_reasons=reasons,
     )
-    return SchedulerView(meta=Meta(name=row.name), spec=SchedulerSpec(row.where, row.is_beside), status=status)
+    return SchedulerView(meta=Meta(name=row.name), spec=SchedulerSpec(row.where, row.is_embedded), status=status)
 
 
 def _decimal(count: int, among: int) -> str:

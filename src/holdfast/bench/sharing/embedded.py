@@ -1,4 +1,4 @@
-"""Four schedulers beside one leader against one, in turns, in a region that is 60 % full. All is durable on SQLite.
+"""Four embedded schedulers against one, in turns, in a region that is 60 % full. All is durable on SQLite.
 
 one scheduler     slots are opened while it runs ──▶ the last one is bound
 four schedulers   slots are opened while they run ──▶ the last one is bound
@@ -45,7 +45,7 @@ EACH, UNLIKE = 50, 20
 LOADED_S, WITHIN_S = 1.0, 120
 
 
-async def measure_beside(folder: Path, nodes: int, slots: int, rounds: int) -> list[BenchResult]:
+async def measure_embedded(folder: Path, nodes: int, slots: int, rounds: int) -> list[BenchResult]:
     """Measure conflicts per placement, the rate of four against that of one, and waits of equal requests."""
     rates: dict[int, list[float]] = {1: [], SCHEDULERS: []}
     conflicts, waits = list[float](), list[float]()
@@ -102,7 +102,7 @@ def counted(yard: LiveRegion, name: str) -> int:
 
 @asynccontextmanager
 async def _schedulers(yard: LiveRegion, count: int) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Run schedulers beside the leader."""
+    """Run embedded schedulers."""
     leader = yard.ledger.leader
     assert leader is not None
     each = [EmbeddedScheduler(yard.ledger, BUILT_IN, number) for number in range(1, count + 1)]

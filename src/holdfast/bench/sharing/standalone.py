@@ -1,4 +1,4 @@
-"""Four schedulers in processes of their own: they follow the region's log over HTTP and propose in sessions.
+"""Four standalone schedulers, in processes of their own: they follow the region's log over HTTP and propose in sessions.
 
 slots are opened while they run ──▶ the last one is bound. The server and four processes share the machine's processors.
 """
@@ -13,20 +13,20 @@ from pathlib import Path
 from holdfast.api.server.app import ApiServer
 from holdfast.bench.fixtures.live_region import LiveRegion, live_region
 from holdfast.bench.report import BenchResult, at_least, require
-from holdfast.bench.sharing.beside import SCHEDULERS, WITHIN_S, counted, fill, wanted
+from holdfast.bench.sharing.embedded import SCHEDULERS, WITHIN_S, counted, fill, wanted
 from holdfast.core.model.objects.principals import Token, TokenSpec, format_token, hash_secret
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.region import commands as c
 from holdfast.host.ports.clock import SystemClock
 from holdfast.transports.http_transport import HttpTransport
 
-ROWS = ("sharing.apart4", "sharing.apart4_conflicts")
+ROWS = ("sharing.standalone4", "sharing.standalone4_conflicts")
 SECRET = "s" * 43
 #: Time in which the processes start and load the region.
 STARTED_S = 60
 
 
-async def measure_apart(folder: Path, nodes: int, slots: int) -> list[BenchResult]:
+async def measure_standalone(folder: Path, nodes: int, slots: int) -> list[BenchResult]:
     """Measure the rate of four processes, and their conflicts per placement."""
     async with live_region(folder, nodes) as yard:
         await fill(yard)
@@ -80,7 +80,7 @@ async def _round(yard: LiveRegion, keeping: asyncio.Task[None], slots: int) -> f
         await asyncio.sleep(0.1)
     await asyncio.sleep(yard.state.info.settings.session_lease / 3_000)  # all have heard of all
     start = time.perf_counter()
-    await yard.open(wanted("apart", slots))
+    await yard.open(wanted("standalone", slots))
     await yard.placed(WITHIN_S, keeping)
     return time.perf_counter() - start
 
