@@ -1,4 +1,4 @@
-"""Four standalone schedulers, in processes of their own: they follow the region's log over HTTP and propose in sessions.
+"""Four schedulers in processes of their own: they follow the region's log over HTTP and propose in sessions.
 
 slots are opened while they run ──▶ the last one is bound. The server and four processes share the machine's processors.
 """
