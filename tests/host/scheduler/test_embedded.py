@@ -12,6 +12,7 @@ from holdfast.core.ledger.reconciler import SCHEDULERS_MAX, scheduler_principal
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.queue.peers import RUN
 from holdfast.host.scheduler.embedded import EmbeddedScheduler
+from holdfast.host.scheduler.loop import GATHER_MS
 from tests.support.api.api_cluster import Part, World, in_world
 from tests.support.hosts.mirror_world import MirrorWorld, a_region, bound, keep_nodes, placed_in_log, want
 
@@ -68,6 +69,20 @@ def test_each_of_them_places_its_part_and_the_ledger_refuses_nothing(count: int)
         assert set(placed) == {scheduler_principal(number) for number in range(1, count + 1)}
         assert max(placed.values()) <= min(placed.values()) + RUN
         await ended(tasks)
+
+    told(story)
+
+
+def test_several_let_changes_come_together_and_one_alone_does_not() -> None:
+    async def story(world: World, region: Part) -> None:
+        for count, longest in ((1, 1), (4, 3 * GATHER_MS + 5)):
+            tasks = beside(region, count)
+            await world.clock.sleep(1_000)
+            first, began = len(bound(region)), world.clock.boot()
+            await want(region, range(first, first + 1))
+            await world.until(lambda: len(bound(region)) == first + 1, within_ms=1_000)  # noqa: B023
+            assert world.clock.boot() - began <= longest + 10
+            await ended(tasks)
 
     told(story)
 

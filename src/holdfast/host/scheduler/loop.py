@@ -37,8 +37,8 @@ from holdfast.host.watch.key_changes import ChangedKeys
 PROPOSALS_IN_FLIGHT_MAX = 3
 #: Longest wait between two cycles without changes.
 IDLE_MS = 1_000
-#: Pause before a cycle for each other live scheduler, and at most.
-GATHER_MS, GATHER_MAX_MS = 3, 20
+#: Shortest pause before a cycle for each other scheduler in this process, and the longest pause.
+GATHER_MS, GATHER_MAX_MS = 10, 100
 #: Time within which all changes of the state are observed.
 CHANGES_MS = 1_000
 
@@ -64,6 +64,8 @@ class SchedulerLoop:
         self._tasks: set[asyncio.Task[None]] = set()
         self._fault: BaseException | None = None
         self._cycled = clock.boot()
+        #: How long the last observed changes and the cycle took.
+        self._took_ms = 0
         self._proposals = 0
 
     def cycle_ms(self) -> int:
@@ -81,11 +83,13 @@ class SchedulerLoop:
                 while view is not None and self._missed:
                     await self._load(view)
                     view = self._region.view()
+                began = self._clock.boot()
                 if view is not None:
                     self._on_change(view)
                 if view is not None and self._proposals < PROPOSALS_IN_FLIGHT_MAX and self._look(view):
                     await asyncio.sleep(0)
                 else:
+                    self._took_ms = self._clock.boot() - began
                     await self._wake.within(self._clock, self._idle_ms(view))
                     self._wake.clear()
                     await self._gather(view)
@@ -98,9 +102,14 @@ class SchedulerLoop:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _gather(self, view: SchedulerView | None) -> None:
-        """Beside other schedulers, let a few changes come together: each one wakes all of them."""
-        if view is not None and view.peers.count > 1:
-            await self._clock.sleep(min(GATHER_MAX_MS, GATHER_MS * (view.peers.count - 1)))
+        """Let changes come together where other schedulers share this thread: each change wakes all of them.
+
+        The pause is as long as the others need for what this one has just done, so that all together do not use more
+        than a few times the processor time of one.
+        """
+        here = view.peers.here if view is not None else 0
+        if here:
+            await self._clock.sleep(min(GATHER_MAX_MS, here * max(GATHER_MS, self._took_ms)))
 
     async def _listen(self) -> None:
         while True:

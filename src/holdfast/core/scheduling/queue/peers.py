@@ -32,15 +32,17 @@ RUN = 64
 HELP_MS = 2_000
 #: Requests whose left slots are remembered.
 LEFT_MAX = 20_000
+_EMBEDDED = "controller/"
 _ODD, _MASK, _SHIFT = 0x9E3779B97F4A7C15, (1 << 64) - 1, 33
 
 
 class SchedulerPeers(Struct, frozen=True):
-    """A scheduler's place among the live schedulers of its region."""
+    """A scheduler's place among the live schedulers of its region, and how many others are embedded where it is."""
 
     name: str = ""
     index: int = 0
     count: int = 1
+    here: int = 0
 
     def owner(self, uid: Revision) -> int:
         """Return the index of the scheduler that takes this object first."""
@@ -69,7 +71,11 @@ ALONE = SchedulerPeers()
 def peers_of(name: str, live: Iterable[str]) -> SchedulerPeers:
     """Return the place of a scheduler among the live ones, itself included."""
     names = sorted({name, *live})
-    return SchedulerPeers(name, names.index(name), len(names)) if len(names) > 1 else ALONE
+    if len(names) == 1:
+        return ALONE
+    embedded = [one for one in names if one.startswith(_EMBEDDED)]
+    here = len(embedded) - 1 if name in embedded else 0
+    return SchedulerPeers(name, names.index(name), len(names), here)
 
 
 @lru_cache(maxsize=1_024)

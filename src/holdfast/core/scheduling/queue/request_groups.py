@@ -34,8 +34,8 @@ class QueuedRequest:
     """One request in the queue, with its waiting and its proposed ordinals."""
 
     __slots__ = (
-        "_known", "_seen", "_under_way", "_whole", "charged", "group", "is_left", "key", "proposed", "request",
-        "waiting",
+        "_known", "_seen", "_under_way", "_whole", "_whole_of", "charged", "group", "is_left", "key", "proposed",
+        "request", "waiting",
     )  # fmt: skip
 
     def __init__(self, request: SchedulingRequest) -> None:
@@ -54,7 +54,9 @@ class QueuedRequest:
         self.is_left = False
         #: All open ordinals that this region may run, proposed or not; and the rows they were found from.
         self._known: Bitset = {}
+        #: Whether all its slots have one owner, by this row of its assignment.
         self._whole = False
+        self._whole_of: Assignment | None = None
         self._seen: tuple[SchedulingRequest | None, Assignment | None] = (None, None)
 
     @property
@@ -107,6 +109,10 @@ class QueuedRequest:
         if self.waiting is None or self.is_left:
             uid, template = self.key
             assignment = state.assignments.get(uid)
+            leaves = self._leaves(assignment)
+            if leaves and assignment is not None and not assignment.exclusive:
+                self.is_left, self.waiting = True, []
+                return self.waiting
             row = next((one for one in state.requests.get(uid) or () if one.template == template), None)
             if row is None or row is not self._seen[0] or assignment is not self._seen[1]:
                 self._seen = row, assignment
@@ -114,7 +120,7 @@ class QueuedRequest:
             open_ = minus(self._known, masks(self.proposed)) if self.proposed else self._known
             if self.group is not None and not self.group.share.is_alone:
                 there = bool(open_)
-                open_ = {} if self._leaves(state) else self.group.share.mine(self.key, open_, whole=self._whole)
+                open_ = {} if leaves else self.group.share.mine(self.key, open_, whole=self._whole)
                 self.is_left = there and not open_
             first = lowest(open_, PARTS_MAX)
             self.waiting = [*each(union((first, shared(open_, masks(self.charged)))) if self.charged else first)]
@@ -122,19 +128,20 @@ class QueuedRequest:
 
     def leaves(self, state: RegionState) -> bool:
         """Return whether its open slots are all left to other schedulers."""
-        if (self.waiting is None or self.is_left) and self._leaves(state):
+        if (self.waiting is None or self.is_left) and self._leaves(state.assignments.get(self.key[0])):
             self.is_left = True
             return True
         return not self.look_up(state) and self.is_left
 
-    def _leaves(self, state: RegionState) -> bool:
+    def _leaves(self, assignment: Assignment | None) -> bool:
         """Return whether it has one owner, and that is another scheduler. One owner have small requests, and those with
         rules over domains, which two schedulers would count differently."""
-        group, assignment = self.group, state.assignments.get(self.key[0])
-        if group is None or assignment is None:
+        group = self.group
+        if group is None or assignment is None or group.share.is_alone:
             return False
-        count = sum([share.count for share in assignment.shares if share.template == self.key[1]])
-        self._whole = count <= RUN or has_domain_rules(group.ask.template)
+        if assignment is not self._whole_of:
+            count = sum([share.count for share in assignment.shares if share.template == self.key[1]])
+            self._whole, self._whole_of = count <= RUN or has_domain_rules(group.ask.template), assignment
         return self._whole and group.share.leaves(self.key, self.request)
 
     def propose(self, ordinals: set[int]) -> None:
