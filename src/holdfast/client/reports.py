@@ -86,7 +86,7 @@ def queue(caller: Requester, *, workload: str = "", tenant: str = "", limit: int
     return decode_document((yield from caller.read("GET", "/v1/queue", query)))
 
 
-def decisions(caller: Requester, *, limit: int = 50, **asked: str) -> Operation[Document]:
+def decisions(caller: Requester, /, *, limit: int = 50, **asked: str) -> Operation[Document]:
     """Return the newest `limit` scheduler decisions of a region, newest first, from as many pages as needed.
 
     Filters: `workload`, `slot`, `node`, `tenant`, `since`, `until`, `outcome`. A page may be empty without being the
