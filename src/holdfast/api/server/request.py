@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -13,7 +15,7 @@ from holdfast.api.serialization.field_errors import InvalidDocument
 from holdfast.api.serialization.scalars import TOKEN_PATTERN
 from holdfast.api.serialization.strict_json import parse_json
 from holdfast.api.server.authentication import Caller
-from holdfast.api.server.limits import ServerLimits
+from holdfast.api.server.limits import ConcurrencyLimiter, ServerLimits
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.revision import RevisionToken
 from holdfast.host.ledger.reads import ReadLevel
@@ -55,6 +57,17 @@ class ApiRequest:
         """The authenticated caller; open routes have none."""
         assert self._caller is not None, "this route has no caller"
         return self._caller
+
+    @contextmanager
+    def slot(self, limiter: ConcurrencyLimiter) -> Iterator[None]:
+        """Hold one of the limiter's slots for the caller. A request that gets none is refused."""
+        full = limiter.acquire(self.caller.actor)
+        if full is not None:
+            raise ApiError(full)
+        try:
+            yield
+        finally:
+            limiter.release(self.caller.actor)
 
     def header(self, name: str) -> str:
         """Return a header's value; empty if it is missing."""

@@ -18,6 +18,7 @@ from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.serialization.scalars import parse_instant
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
+from holdfast.api.server.reports.scope import reach_index
 from holdfast.api.server.request import ApiError, ApiRequest, json_reply, split_workload_name
 from holdfast.api.server.visibility import refuse_reading, refuse_tenant, sees_everything
 from holdfast.core.ledger.answers import Code, Refused
@@ -25,9 +26,7 @@ from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.records.decisions import DecisionOutcome
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.errors import NotReached
 from holdfast.host.indexes.decision_index import DecisionIndex
-from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.ports.decision_store import DecisionPage, DecisionQuery
 from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoreError
@@ -35,40 +34,23 @@ from holdfast.host.ports.transport import Reply
 
 QUERY_PARAMS = ("workload", "slot", "node", "tenant", "since", "until", "outcome", "limit", "continue", "read")
 ITEMS_MAX = 500
-#: Longest wait of a read at level `any` for the newest commits.
-FRESH_MS = 2_000
 
 
 async def decisions(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Return the newest decisions that match the query and that the caller may see; `continue` leads to older ones."""
-    refused = refuse_reading(call.caller, ctx.state.info.ledger, "decisions")
-    if refused is not None:
-        raise ApiError(ctx.deny(call, refused))
+    ctx.require(call, refuse_reading(call.caller, ctx.state.info.ledger, "decisions"))
     asked = _parse_query(ctx, call)
-    denied = refuse_tenant(call.caller, asked.tenant)
-    if denied is not None:
-        raise ApiError(ctx.deny(call, denied, asked.tenant))
+    ctx.require(call, refuse_tenant(call.caller, asked.tenant), asked.tenant)
     if ctx.decisions is None:
         raise ApiError(problem("unavailable", f"{ctx.ledger.identity.server} stores no decisions"))
-    full = ctx.lists.acquire(call.caller.actor)
-    if full is not None:
-        raise ApiError(full)
-    try:
+    with call.slot(ctx.lists):
         return _render_page(ctx, call, await _find_decisions(ctx, call, ctx.decisions, asked))
-    finally:
-        ctx.lists.release(call.caller.actor)
 
 
 async def _find_decisions(
     ctx: ServerContext, call: ApiRequest, kept: DecisionIndex, query: DecisionQuery
 ) -> DecisionPage:
-    view, (level, _) = await ctx.view(call), call.level()
-    patience = call.timeout_ms * 4 // 5  # leaves time to report a failure
-    try:
-        await kept.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
-    except NotReached:
-        if level is not ReadLevel.ANY:
-            raise
+    await reach_index(ctx, call, kept)
     if not sees_everything(call.caller):
         if not call.caller.tenant():
             return DecisionPage((), IndexPosition())
