@@ -19,6 +19,7 @@ from holdfast.cli.errors import usage_error
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.report import Cell, print_report
 
 app = make_app("Activate, inspect and roll back scheduler policies.", no_args_is_help=True)
 
@@ -47,16 +48,11 @@ Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reaso
 def history(options: GlobalOptions, name: Name = "", output: OutputOption = OutputFormat.TEXT) -> None:
     """Show all revisions, newest first. For each: stage, author, time, and where it is valid."""
     found = [one for one in _all(connect(options, resolve(options))) if not name or _name(one) == name]
-    if printer.print_structured({"items": found}, output):
-        return
-    if not found:
-        print_note(f"there is no policy {name}")
-        return
-    rows = [
-        [_revision(one), _name(one), _status(one, "stage"), _status(one, "author"), _status(one, "at"), _valid(one)]
-        for one in found
-    ]
-    printer.print_data(printer.table(["REVISION", "NAME", "STAGE", "AUTHOR", "WHEN", "VALID"], rows))
+    columns: dict[str, Cell] = {
+        "REVISION": _revision, "NAME": _name, "STAGE": lambda one: _status(one, "stage"),
+        "AUTHOR": lambda one: _status(one, "author"), "WHEN": lambda one: _status(one, "at"), "VALID": _valid,
+    }  # fmt: skip
+    print_report({"items": found}, output, found, columns, empty=f"there is no policy {name}")
 
 
 @command(app)

@@ -6,6 +6,7 @@ backup or of the audit log cannot use the token.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from holdfast.cli.errors import usage_error
 from holdfast.cli.options import GlobalOptions, parse_duration_option, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.report import Cell, print_report
 
 app = make_app("Create, list and revoke tokens.", no_args_is_help=True)
 
@@ -106,16 +108,14 @@ def list_tokens(options: GlobalOptions, principal: Principal = "", output: Outpu
         for one in connect(options, resolve(options)).list("tokens").items
         if not principal or one["spec"]["principal"] == principal
     ]
-    if printer.print_structured({"items": found}, output):
-        return
-    rows = [
-        [one["metadata"]["name"], one["spec"]["principal"], one["spec"]["expires"], _state(one["spec"])]
-        for one in found
-    ]
-    printer.print_data(printer.table(["NAME", "PRINCIPAL", "EXPIRES", "STATE"], rows))
+    columns: dict[str, Cell] = {
+        "NAME": "metadata.name", "PRINCIPAL": "spec.principal", "EXPIRES": "spec.expires", "STATE": _state,
+    }  # fmt: skip
+    print_report({"items": found}, output, found, columns)
 
 
-def _state(spec: dict[str, Any]) -> str:
+def _state(token: Mapping[str, Any]) -> str:
+    spec = token["spec"]
     if spec.get("revoked"):
         return "revoked"
     return "expired" if str(spec["expires"]) <= printer.instant_in(0) else "valid"
