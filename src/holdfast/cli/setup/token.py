@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.command import OutputOption, command, make_app
-from holdfast.cli.connect import ApiClient, connect, to_cli_error
+from holdfast.cli.connect import ApiClient, connect, explain_errors
 from holdfast.cli.context import resolve
 from holdfast.cli.errors import usage_error
 from holdfast.cli.options import GlobalOptions, parse_duration_option, print_note
@@ -74,10 +74,8 @@ def create(
     if any_node:
         spec["any"] = True
     document = {"apiVersion": "holdfast/v1", "kind": "Token", "metadata": {"name": name}, "spec": spec}
-    try:
+    with explain_errors(options, f"token/{name}"):
         client.put(document, create_only=True)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=f"token/{name}") from None
     printer.print_data(f"hf_{name}_{secret}")
     print_note(f"token/{name} of {principal}, valid until {expires}; it is not shown again")
     if replaces:
@@ -128,8 +126,6 @@ def revoke(options: GlobalOptions, name: Annotated[str, typer.Argument(metavar="
     def change(found: dict[str, Any]) -> dict[str, Any] | None:
         return None if found["spec"].get("revoked") else {**found, "spec": {**found["spec"], "revoked": True}}
 
-    try:
+    with explain_errors(options, f"token/{name}"):
         done = connect(options, resolve(options)).edit("tokens", name, change)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=f"token/{name}") from None
     printer.print_data(f"token/{name} {'was revoked before' if done.outcome == 'unchanged' else 'revoked'}")
