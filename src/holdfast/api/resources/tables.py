@@ -9,7 +9,9 @@ uid. Revisions of a policy share its name and are also found by revision. Object
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from holdfast.api.kinds import ResourceKind
 from holdfast.core.ledger.revision import format_revision
@@ -60,6 +62,15 @@ _REGION_TABLES = {
 DIGEST_SHOWN = 12
 #: Prefix of the uid of a platform override, where a region shows it with its own.
 PLATFORM_PREFIX = "platform/"
+
+
+V = TypeVar("V", bound=Struct)
+
+
+def view_from(view: type[V], row: Any, **others: Any) -> V:
+    """Return a part of a document with the row's fields of the same name, except `others`."""
+    own = {name: getattr(row, name) for name in view.__struct_fields__ if name not in others}
+    return view(**own, **others)
 
 
 def is_region(state: LedgerState) -> bool:
