@@ -25,39 +25,14 @@ from holdfast.core.region.state.tables import RegionState
 
 KeyedRow = tuple[Any, Any]
 
-_PLATFORM_TABLES = {
-    "Tenant": "tenants",
-    "Quota": "quotas",
-    "PriorityClass": "priority_classes",
-    "Principal": "principals",
-    "Token": "tokens",
-    "Region": "regions",
-    "NodePool": "pools",
-    "RecoveryBudget": "budgets",
-    "Workload": "workloads",
-    "Assignment": "assignments",
-    "Grant": "grants",
-    "SchedulerPolicy": "policies",
-    "Override": "overrides",
-    "Breach": "breaches",
-    "Session": "sessions",
-}
-_REGION_TABLES = {
-    "PriorityClass": "classes",
-    "Principal": "principals",
-    "Token": "tokens",
-    "Assignment": "assignments",
-    "Grant": "allowances",
-    "SchedulerPolicy": "policies",
-    "Override": "overrides",
-    "Breach": "breaches",
-    "Session": "sessions",
-    "Node": "nodes",
-    "Replica": "slots",
-    "Endpoint": "slots",
-    "SchedulingRequest": "requests",
-    "Reservation": "holds",
-}
+#: By ledger and kind: the table, where it does not have the plural of the kind.
+_TABLES = {
+    "platform": {"PriorityClass": "priority_classes", "NodePool": "pools", "RecoveryBudget": "budgets"},
+    "region": {
+        "PriorityClass": "classes", "Grant": "allowances", "Replica": "slots", "Endpoint": "slots",
+        "Reservation": "holds",
+    },
+}  # fmt: skip
 #: Characters of a template's digest that tell the few templates of one assignment apart.
 DIGEST_SHOWN = 12
 #: Prefix of the uid of a platform override, where a region shows it with its own.
@@ -85,7 +60,7 @@ def ledger_of(state: LedgerState) -> str:
 
 def table_of(kind: ResourceKind, state: LedgerState) -> Table[Any, Any]:
     """Return the table of the kind in this ledger."""
-    return state.table((_REGION_TABLES if is_region(state) else _PLATFORM_TABLES)[kind.name])
+    return state.table(_TABLES[ledger_of(state)].get(kind.name, kind.plural))
 
 
 def iter_rows(kind: ResourceKind, state: LedgerState) -> Iterable[KeyedRow]:
