@@ -22,6 +22,7 @@ from holdfast.core.agent.bindings import BoundSlot, bindings_of_node
 from holdfast.core.agent.plan import AgentSteps, AgentView, plan
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
+from holdfast.core.ledger.codec import encode
 from holdfast.core.model.objects.probes import HttpProbe, Probe
 from holdfast.core.model.objects.workloads import DriverKind, RestartPolicy, Template
 from holdfast.core.model.records.lifecycle import Phase
@@ -29,7 +30,7 @@ from holdfast.core.model.records.nodes import NO_REPORT
 from holdfast.core.region import commands as c
 from holdfast.host.leader.term_proof import SessionRenewal
 from holdfast.host.ports.transport import NoAnswer, Reply, Request
-from holdfast.host.protocol.bindings import NodeBindings, TemplateMessage, encode_message
+from holdfast.host.protocol.bindings import NodeBindings, TemplateMessage
 from holdfast.host.protocol.commands import RENEWALS
 from holdfast.host.streams import bindings_server
 from tests.support.api.api_cluster import Part, World, in_world
@@ -41,7 +42,7 @@ Story = Callable[[World, Part, Node], Coroutine[Any, Any, None]]
 
 PROBED = replace(a_template(cpu=100), ports=1)
 HEALTH = "controller/node-health"
-NO_TEXT = encode_message(TemplateMessage("digest", PROBED)).replace(b"digest", b"\xff" * 6)
+NO_TEXT = encode(TemplateMessage("digest", PROBED)).replace(b"digest", b"\xff" * 6)
 #: It names a template that was not told.
 NAMELESS = NodeBindings("log-eu", 1, 2**62, 0, (BoundSlot((1, 0), 1, Phase.READY, "", "t", "w", "acme", 1, 2**62),))
 
@@ -515,7 +516,7 @@ def test_a_leader_of_an_older_term_is_not_followed() -> None:
     told(story)
 
 
-@pytest.mark.parametrize("frame", [b"", b"\xc1", NO_TEXT, encode_message(NAMELESS)])
+@pytest.mark.parametrize("frame", [b"", b"\xc1", NO_TEXT, encode(NAMELESS)])
 def test_a_message_that_cannot_be_understood_breaks_the_stream_and_not_the_agent(frame: bytes) -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await bind(region, node, 0)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from holdfast.core.agent.bindings import BoundSlot, bindings_of_node
 from holdfast.core.ledger.answers import Code, Refused, not_found
+from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.state.tables import RegionState
@@ -23,7 +24,7 @@ from holdfast.host.errors import ListAgain, NotLeading, Unavailable
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Framing, StreamReply
-from holdfast.host.protocol.bindings import BindingsHeartbeat, Message, NodeBindings, TemplateMessage, encode_message
+from holdfast.host.protocol.bindings import BindingsHeartbeat, Message, NodeBindings, TemplateMessage
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.watch.changes import filter_for
@@ -107,11 +108,11 @@ class _Stream:
             yield b""
             while self._is_of_now():
                 for message in self._news():
-                    yield encode_message(message)
+                    yield encode(message)
                 await self._rest()
                 if not await self._changed():
-                    yield encode_message(BindingsHeartbeat())
-            yield encode_message(BindingsHeartbeat(over=True))
+                    yield encode(BindingsHeartbeat())
+            yield encode(BindingsHeartbeat(over=True))
         except (Unavailable, ListAgain, StoreError) as error:
             self._logger.info("stream-ended", agent=self._actor, why=error)
         finally:

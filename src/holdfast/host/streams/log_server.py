@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
-from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
+from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded, encode
 from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.ledger.state.snapshot import decode_manifest, verify
 from holdfast.host.errors import NotLeading, NotProven, NotReached, Unavailable
@@ -26,7 +26,6 @@ from holdfast.host.protocol.log_stream import (
     Message,
     SnapshotBegin,
     SnapshotChunk,
-    encode_message,
 )
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.streams.resume import proven_leader, resume_point
@@ -59,7 +58,7 @@ class _Stream:
         try:
             async with aclosing(self._messages()) as messages:
                 async for message in messages:
-                    yield encode_message(message)
+                    yield encode(message)
         except (Unavailable, StoreError) as error:
             self._logger.warning("stream-broke", why=error)
         finally:

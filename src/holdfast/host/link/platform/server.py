@@ -33,7 +33,7 @@ from holdfast.host.link.platform.request import ShipmentRequest, read_shipment_r
 from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Framing, Reply, Request, StreamReply
 from holdfast.host.protocol.problem import problem_reply
-from holdfast.host.protocol.shipments import KnownPosition, LinkHeartbeat, Message, Shipment, encode_message
+from holdfast.host.protocol.shipments import KnownPosition, LinkHeartbeat, Message, Shipment
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.streams.resume import proven_leader
@@ -100,7 +100,7 @@ class _Stream:
             async with aclosing(self._messages()) as messages:
                 async for message in messages:
                     self._told_at = self._ledger.clock.boot()
-                    yield encode_message(message)
+                    yield encode(message)
         except (Unavailable, StoreError) as error:
             self._logger.warning("stream-broke", why=error)
         finally:
