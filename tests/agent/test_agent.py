@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent import sync_loop
-from holdfast.agent.agent import AgentSuperseded
 from holdfast.agent.drivers.driver import RunSpec, StartFault
 from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver
 from holdfast.agent.node_load import NodeLoad
@@ -32,6 +31,7 @@ from holdfast.host.leader.term_proof import SessionRenewal
 from holdfast.host.ports.transport import NoAnswer, Reply, Request
 from holdfast.host.protocol.bindings import NodeBindings, TemplateMessage
 from holdfast.host.protocol.commands import RENEWALS
+from holdfast.host.protocol.session_client import Superseded
 from holdfast.host.streams import bindings_server
 from tests.support.api.api_cluster import Part, World, in_world
 from tests.support.hosts import agent_world
@@ -378,7 +378,7 @@ def test_of_two_agents_of_one_node_the_older_one_stops() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await region.submit("agent/n1", OpenSession())
         assert node.task is not None
-        with pytest.raises(AgentSuperseded):
+        with pytest.raises(Superseded):
             await node.task
         node.task = None
 
@@ -400,7 +400,7 @@ def test_openings_of_its_own_that_land_late_do_not_end_an_agent_and_one_more_is_
             await world.until(lambda: region.state.nodes[node.uid].session > late.revision)  # noqa: B023 (waited for)
         await region.submit("agent/n1", OpenSession())
         assert node.task is not None
-        with pytest.raises(AgentSuperseded):
+        with pytest.raises(Superseded):
             await node.task
         node.task = None
 
@@ -434,7 +434,7 @@ def test_an_agent_that_learns_of_another_one_by_what_it_tells_stops_as_well() ->
         await region.submit("agent/n1", OpenSession())
         other = region.state.session_of["agent/n1"]
         assert node.task is not None
-        with pytest.raises(AgentSuperseded):
+        with pytest.raises(Superseded):
             await node.task
         node.task = None
         assert region.state.session_of["agent/n1"] == other, "it has not taken the node back"

@@ -48,10 +48,6 @@ NOT_REGISTERED_RETRY_MS = 60_000
 WARN_EVERY_MS = 5_000
 
 
-class AgentSuperseded(Exception):
-    """Another agent has a session for this node: this one must stop."""
-
-
 class Agent:
     """The agent of one node. `run` it for as long as the node is to work."""
 
@@ -91,7 +87,7 @@ class Agent:
         self.is_registered = asyncio.Event()
 
     async def run(self) -> None:
-        """Run as this node's agent until `AgentSuperseded`."""
+        """Run as this node's agent until `Superseded`."""
         await self._driver.open()
         self._enforce(self._driver.capabilities())
         try:
@@ -121,10 +117,7 @@ class Agent:
                     await self._live()
             except SessionLost as over:
                 self._lease = 0
-                if over.successor:
-                    raise AgentSuperseded(
-                        f"{self._session.actor} has another session, {format_revision(over.successor)}"
-                    ) from over
+                self._session.raise_if_superseded(over)
                 self._metrics.count("agent_sessions_over")
                 self._logger.warning("session-over", why=over)
             await self._session.back_off(1)

@@ -12,7 +12,7 @@ import asyncio
 
 from holdfast.agent.admission import BindingAdmission
 from holdfast.agent.bindings_watch import BindingsWatch
-from holdfast.agent.drivers.driver import CannotStart, Driver, RunState
+from holdfast.agent.drivers.driver import CannotStart, Driver
 from holdfast.agent.lease_times import AgentLeaseTimes
 from holdfast.agent.probe_manager import ProbeManager
 from holdfast.agent.run_specs import as_start_failure, failed_start, run_of, run_spec_of
@@ -158,7 +158,7 @@ class SyncLoop:
         """Return the current runs. An ended one counts from when this agent first saw its end."""
         now = self._clock.boot()
         lives = {(live.slot, live.epoch): live for live in self._driver.runs()}
-        ended = [key for key, live in lives.items() if live.state is RunState.ENDED]
+        ended = [key for key, live in lives.items() if live.state is ProcessState.ENDED]
         self._ended = {key: self._ended.get(key, now) for key in ended}
         return self._failed | {key: run_of(live, self._ended.get(key, live.since)) for key, live in lives.items()}
 

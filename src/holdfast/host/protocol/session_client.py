@@ -71,6 +71,11 @@ class SessionLost(Exception):
         self.successor = successor
 
 
+class Superseded(Exception):
+    """Another process has a session under this name: this one must stop, so that they do not replace each other in
+    turn."""
+
+
 class SessionConfig(Struct, frozen=True):
     """A principal, the names of the ledger's servers, and the credentials for every request."""
 
@@ -234,6 +239,11 @@ class SessionClient:
         if told.code == Code.NO_SESSION:
             raise self._over(told.detail, successor(self.session, told.facts))
 
+    def raise_if_superseded(self, over: SessionLost) -> None:
+        """Raise `Superseded` if another process has the name's session."""
+        if over.successor:
+            raise Superseded(f"{self.actor} has another session, {format_revision(over.successor)}") from over
+
     def _over(self, why: str, later: Revision) -> SessionLost:
         """Return the error of this session. An own opening that was committed late is no successor."""
         if later and self._late:
@@ -286,7 +296,3 @@ class SessionClient:
             self.last_error = str(error)
             self.try_another_server(server)
             return None
-
-
-class Superseded(Exception):
-    """Another scheduler uses this name: this one must stop proposing."""

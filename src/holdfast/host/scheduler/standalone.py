@@ -29,7 +29,7 @@ from holdfast.core.scheduling.scheduler import WATCHES
 from holdfast.host.errors import Failed
 from holdfast.host.ports.clock import Clock
 from holdfast.host.protocol.commands import CommandOutcome, CommandReply
-from holdfast.host.protocol.session_client import SessionClient, SessionCommand, SessionLost, Superseded
+from holdfast.host.protocol.session_client import SessionClient, SessionCommand, SessionLost
 from holdfast.host.runtime.deadlines import run_until_first
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.loop import SchedulerLoop
@@ -115,10 +115,7 @@ class StandaloneScheduler:
             try:
                 await self._live(times)
             except SessionLost as over:
-                if over.successor:
-                    raise Superseded(
-                        f"{self._session.actor} has another session, {format_revision(over.successor)}"
-                    ) from over
+                self._session.raise_if_superseded(over)
                 self._logger.warning("session-over", why=over)
                 await self._session.back_off(1)
 
