@@ -27,6 +27,7 @@ from holdfast.host.ports.transport import Framing, StreamReply
 from holdfast.host.protocol.bindings import BindingsHeartbeat, Message, NodeBindings, TemplateMessage
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.streams.resume import proven_leader
 from holdfast.host.watch.changes import filter_for
 from holdfast.host.watch.keepalive import KeepaliveRounds
 from holdfast.host.watch.subscription import Subscription
@@ -51,7 +52,7 @@ async def serve_bindings(
 
     The rounds send a heartbeat while nothing changes.
     """
-    _must_lead(ledger)
+    proven_leader(ledger)
     name, session = reader.name, reader.session
     uid = ledger.durable.state.node_names.get(name)
     if uid is None:
@@ -63,12 +64,6 @@ async def serve_bindings(
     frames = _Stream(ledger, subscription, rounds, reader, uid).frames()
     await anext(frames)  # started: closing it unread ends its subscription, too
     return StreamReply(frames, Framing.FRAMES)
-
-
-def _must_lead(ledger: Ledger[RegionState]) -> None:
-    if ledger.leader is None:
-        raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
-    ledger.leader.term.must_be_proven()
 
 
 class _Stream:
@@ -121,7 +116,7 @@ class _Stream:
             metrics.gauge("bindings_streams", metrics.gauged("bindings_streams") - 1)
 
     def _is_of_now(self) -> bool:
-        _must_lead(self._ledger)
+        proven_leader(self._ledger)
         return self._ledger.durable.state.session_of.get(self._actor) == self._session
 
     def _news(self) -> list[Message]:
