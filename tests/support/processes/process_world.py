@@ -126,14 +126,22 @@ class ProcessFolder:
         groups = Cgroups(Path("/sys/fs/cgroup"), self.data)
         if self.cgroups:
             groups.find()
-        for slot in (self.data / "slots").glob("*"):
-            with suppress(UnreadableGuardFile):
-                record = read_record(slot)
-                while record is not None and kill_once(record):
-                    time.sleep(0.01)
-                groups.remove(record.groups if record is not None else ())
+        for record in end_work(self.data):
+            groups.remove(record.groups)
         groups.leave()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def end_work(data: Path) -> list[GuardRecord]:
+    """End all work on record in an agent's folder, each by its identity. Work outlives its agent on purpose."""
+    records = []
+    for slot in (data / "slots").glob("*"):
+        with suppress(UnreadableGuardFile):
+            if (record := read_record(slot)) is not None:
+                records.append(record)
+                while kill_once(record):
+                    time.sleep(0.01)
+    return records
 
 
 @contextmanager

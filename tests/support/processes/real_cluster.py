@@ -21,6 +21,7 @@ from holdfast.wiring.config.token_files import read_or_create_token
 from holdfast.wiring.dev import documents as dev_documents
 from holdfast.wiring.dev.data_folder import address, read_ready_file, token_file
 from tests.support.api.api_cluster import a_class, a_tenant
+from tests.support.processes.process_world import end_work
 
 CHECKOUT = Path(__file__).parents[3]
 #: One of those whose nodes can be declared.
@@ -146,3 +147,5 @@ class RealCluster:
         for process in self.processes:
             process.kill()
             process.wait(20)
+        for data in self.folder.iterdir():
+            end_work(data)
