@@ -1,4 +1,4 @@
-"""Common parts of streams of a leader's log, to regions and to mirrors: leadership, position and end.
+"""Common parts of streams of a leader's log, to regions and to mirrors: leadership, position, frames and end.
 
     since ──▶ in this log, and its successors are there ──▶ resume     `Diverged`, `Gone`: list, or start over
 
