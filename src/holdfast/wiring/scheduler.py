@@ -45,7 +45,7 @@ async def run_scheduler(options: MachineOptions, clock: Clock, asked: asyncio.Ev
         async with connected(options, clock, metrics) as transport:
             sender = SessionConfig(options.actor, options.servers, proof)
             found = plugins(Logger(SCHEDULER, actor=options.actor))
-            await run_until_first(build_scheduler(sender, transport, clock, found, metrics).run(), _until(asked))
+            await run_until_first(build_scheduler(sender, transport, clock, found, metrics).run(), asked.wait())
     except StartupError as error:
         print_machine_status(SCHEDULER, f"cannot start: {error}")
         return ExitCode.CANNOT_START
@@ -66,7 +66,3 @@ def build_scheduler(
     """Return a standalone scheduler: it reads a mirror of its region, and sends its proposals in a session."""
     session = SessionClient(transport, clock, sender, clock.boot)
     return StandaloneScheduler(session, Mirror(session, transport, clock, metrics), plugins, clock, metrics)
-
-
-async def _until(asked: asyncio.Event) -> None:
-    await asked.wait()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import principal
 from holdfast.core.model.values.structs import Revision
@@ -14,7 +15,6 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.scheduler import WATCHES
-from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.runtime.telemetry import Logger
