@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent import sync_loop
-from holdfast.agent.agent import AgentSuperseded
 from holdfast.agent.drivers.driver import RunSpec, StartFault
 from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver
 from holdfast.agent.node_load import NodeLoad
@@ -22,6 +21,7 @@ from holdfast.core.agent.bindings import BoundSlot, bindings_of_node
 from holdfast.core.agent.plan import AgentSteps, AgentView, plan
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
+from holdfast.core.ledger.codec import encode
 from holdfast.core.model.objects.probes import HttpProbe, Probe
 from holdfast.core.model.objects.workloads import DriverKind, RestartPolicy, Template
 from holdfast.core.model.records.lifecycle import Phase
@@ -29,8 +29,9 @@ from holdfast.core.model.records.nodes import NO_REPORT
 from holdfast.core.region import commands as c
 from holdfast.host.leader.term_proof import SessionRenewal
 from holdfast.host.ports.transport import NoAnswer, Reply, Request
-from holdfast.host.protocol.bindings import NodeBindings, TemplateMessage, encode_message
+from holdfast.host.protocol.bindings import NodeBindings, TemplateMessage
 from holdfast.host.protocol.commands import RENEWALS
+from holdfast.host.protocol.session_client import Superseded
 from holdfast.host.streams import bindings_server
 from tests.support.api.api_cluster import Part, World, in_world
 from tests.support.hosts import agent_world
@@ -41,7 +42,7 @@ Story = Callable[[World, Part, Node], Coroutine[Any, Any, None]]
 
 PROBED = replace(a_template(cpu=100), ports=1)
 HEALTH = "controller/node-health"
-NO_TEXT = encode_message(TemplateMessage("digest", PROBED)).replace(b"digest", b"\xff" * 6)
+NO_TEXT = encode(TemplateMessage("digest", PROBED)).replace(b"digest", b"\xff" * 6)
 #: It names a template that was not told.
 NAMELESS = NodeBindings("log-eu", 1, 2**62, 0, (BoundSlot((1, 0), 1, Phase.READY, "", "t", "w", "acme", 1, 2**62),))
 
@@ -377,7 +378,7 @@ def test_of_two_agents_of_one_node_the_older_one_stops() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await region.submit("agent/n1", OpenSession())
         assert node.task is not None
-        with pytest.raises(AgentSuperseded):
+        with pytest.raises(Superseded):
             await node.task
         node.task = None
 
@@ -399,7 +400,7 @@ def test_openings_of_its_own_that_land_late_do_not_end_an_agent_and_one_more_is_
             await world.until(lambda: region.state.nodes[node.uid].session > late.revision)  # noqa: B023 (waited for)
         await region.submit("agent/n1", OpenSession())
         assert node.task is not None
-        with pytest.raises(AgentSuperseded):
+        with pytest.raises(Superseded):
             await node.task
         node.task = None
 
@@ -433,7 +434,7 @@ def test_an_agent_that_learns_of_another_one_by_what_it_tells_stops_as_well() ->
         await region.submit("agent/n1", OpenSession())
         other = region.state.session_of["agent/n1"]
         assert node.task is not None
-        with pytest.raises(AgentSuperseded):
+        with pytest.raises(Superseded):
             await node.task
         node.task = None
         assert region.state.session_of["agent/n1"] == other, "it has not taken the node back"
@@ -515,7 +516,7 @@ def test_a_leader_of_an_older_term_is_not_followed() -> None:
     told(story)
 
 
-@pytest.mark.parametrize("frame", [b"", b"\xc1", NO_TEXT, encode_message(NAMELESS)])
+@pytest.mark.parametrize("frame", [b"", b"\xc1", NO_TEXT, encode(NAMELESS)])
 def test_a_message_that_cannot_be_understood_breaks_the_stream_and_not_the_agent(frame: bytes) -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await bind(region, node, 0)

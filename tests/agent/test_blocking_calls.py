@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 
 from holdfast.agent import node_load, term_fence
-from holdfast.agent.drivers.driver import CannotStart, RunState, StartFault
+from holdfast.agent.drivers.driver import CannotStart, StartFault
 from holdfast.agent.drivers.process import guarded_run
 from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver, SimulatedMachine
 from holdfast.agent.node_load import MachineLoad
 from holdfast.agent.prober import NodeProber
 from holdfast.core.agent.bindings import BoundSlot
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.objects.probes import Probe, TcpProbe
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
@@ -127,7 +128,7 @@ async def test_a_secret_on_a_mount_that_hangs_fails_its_replica_and_nobody_else(
         many = [a_work("true", slot=(9, number), secrets=(("KEY", f"file:{secrets}/key"),)) for number in range(10)]
         starts = [asyncio.create_task(driver.start(one)) for one in many]
         await driver.start(other)
-        assert (await until(driver, RunState.ENDED, ((8, 0), 11))).code == 0
+        assert (await until(driver, ProcessState.ENDED, ((8, 0), 11))).code == 0
         failed = await asyncio.gather(*starts, return_exceptions=True)
         assert {getattr(one, "code", None) for one in failed} == {StartFault.SECRET}
         assert all(f"reading its secrets at file:{secrets}/key: no answer" in str(one) for one in failed)
@@ -180,14 +181,14 @@ async def test_a_disk_of_the_agents_that_hangs_keeps_nobody_from_anything_but_th
         await asyncio.sleep(0.3)
         assert not opening.done()
         over.set()
-        assert await opening is RunState.RUNNING
+        assert await opening is ProcessState.RUNNING
 
 
-async def _opened(yard: ProcessFolder) -> RunState:
+async def _opened(yard: ProcessFolder) -> ProcessState:
     async with yard.driver() as driver:
-        found = await until(driver, RunState.RUNNING)
+        found = await until(driver, ProcessState.RUNNING)
         await driver.stop(*BINDING, 0)
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
         return found.state
 
 

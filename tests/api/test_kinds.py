@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.api.kinds import BY_NAME, KINDS, ResourceKind, find_kind, path_of, suggest_kind
+from holdfast.api.kinds import BY_NAME, KINDS, ResourceKind, find_kind, suggest_kind
 from holdfast.api.resources.schemas import serializer_for_kind
 from holdfast.api.serialization.composites import StructSerializer
 from holdfast.api.serialization.objects import ObjectSerializer
@@ -41,11 +41,6 @@ def test_a_word_that_is_none_gets_the_nearest_one() -> None:
     assert suggest_kind("wrokloads") == "workloads"
     assert suggest_kind("polices") == "policies"
     assert suggest_kind("xyzzy") == ""
-
-
-def test_an_object_of_a_tenant_has_its_tenant_in_its_path() -> None:
-    assert path_of(KINDS["workloads"], "group/web", "acme") == "/v1/workloads/acme/group/web"
-    assert path_of(KINDS["principals"], "person/root") == "/v1/principals/person/root"
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)

@@ -23,7 +23,7 @@ from holdfast.core.model.records.decisions import (
 from holdfast.host.ports.decision_store import AssignmentRef, DecisionBatch, DecisionPage, DecisionQuery, DecisionStore
 from holdfast.host.ports.index_store import IndexPosition
 from holdfast.stores.indexes import decision_search
-from holdfast.stores.indexes.decision_store import MemoryDecisionStore, SqliteDecisionStore
+from holdfast.stores.indexes.decision_store import DecisionDatabase
 from tests.support.event_loop import in_a_loop
 
 Opening = Callable[[], AbstractAsyncContextManager[DecisionStore]]
@@ -32,11 +32,11 @@ DAY = 86_400_000
 
 @pytest.fixture(params=["memory", "file"])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
-    memory = MemoryDecisionStore()
+    memory = DecisionDatabase()
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[DecisionStore]:
-        kept: DecisionStore = memory if request.param == "memory" else SqliteDecisionStore(tmp_path / "decisions.db")
+        kept: DecisionStore = memory if request.param == "memory" else DecisionDatabase(tmp_path / "decisions.db")
         yield kept
         await kept.close()
 

@@ -68,7 +68,7 @@ def test_every_link_of_a_page_leads_to_a_file(page: Path) -> None:
 
 @cache
 def definitions() -> dict[str, dict[str, set[str]]]:
-    """By module: its functions, under the empty name, and by class its methods."""
+    """By module: its functions, under the empty name, and by class its methods, defined or made of a function."""
     found: dict[str, dict[str, set[str]]] = {}
     for path in modules_under(SOURCE):
         names: dict[str, set[str]] = {"": set()}
@@ -77,7 +77,12 @@ def definitions() -> dict[str, dict[str, set[str]]]:
                 names[""].add(node.name)
             elif isinstance(node, ast.ClassDef):
                 defined = {one.name for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
-                names[node.name] = defined
+                made = [
+                    one.targets[0]
+                    for one in node.body
+                    if isinstance(one, ast.Assign) and isinstance(one.value, ast.Call)
+                ]
+                names[node.name] = defined | {one.id for one in made if isinstance(one, ast.Name)}
         found[path.relative_to(SOURCE).as_posix()] = names
     return found
 

@@ -12,6 +12,7 @@ Runs outlive the agent: their guards supervise them, and the next agent process 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -32,6 +33,7 @@ from holdfast.core.model.values.settings import AgentTimes
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Transport
+from holdfast.host.protocol.commands import Renewed
 from holdfast.host.protocol.session_client import SessionClient, SessionLost
 from holdfast.host.runtime.clock_event import ClockEvent
 from holdfast.host.runtime.deadlines import run_until_first
@@ -44,10 +46,6 @@ REJECTED_RETRY_MS = 2_000
 NOT_REGISTERED_RETRY_MS = 60_000
 #: The reason for a missing connection is logged after this time; shorter interruptions are not logged.
 WARN_EVERY_MS = 5_000
-
-
-class AgentSuperseded(Exception):
-    """Another agent has a session for this node: this one must stop."""
 
 
 class Agent:
@@ -89,7 +87,7 @@ class Agent:
         self.is_registered = asyncio.Event()
 
     async def run(self) -> None:
-        """Run as this node's agent until `AgentSuperseded`."""
+        """Run as this node's agent until `Superseded`."""
         await self._driver.open()
         self._enforce(self._driver.capabilities())
         try:
@@ -119,10 +117,7 @@ class Agent:
                     await self._live()
             except SessionLost as over:
                 self._lease = 0
-                if over.successor:
-                    raise AgentSuperseded(
-                        f"{self._session.actor} has another session, {format_revision(over.successor)}"
-                    ) from over
+                self._session.raise_if_superseded(over)
                 self._metrics.count("agent_sessions_over")
                 self._logger.warning("session-over", why=over)
             await self._session.back_off(1)
@@ -162,29 +157,22 @@ class Agent:
             self._session, self._driver, listening, self._probing, self._refusing, self._clock, self._metrics, wake,
             self._starting, self._times,
         )  # fmt: skip
-        tasks = [self._renew(working), listening.run(), working.run(), self._tell_anew()]
+        alive = self._session.keep_alive(partial(self._renewed, working))
+        tasks = [alive, listening.run(), working.run(), self._tell_anew()]
         if self._load_source is not None:
             tasks.append(report_node_load(self._session, self._clock, self._node.name, self._load_source))
         await run_until_first(*tasks)
 
-    async def _renew(self, working: SyncLoop) -> None:
-        """Send four heartbeats per lease. A lease counts from before its heartbeat was sent (RULES 3)."""
-        attempt = 0
-        while True:
-            sent = self._clock.boot()
-            renewed = await self._session.renew()
-            if renewed is not None and self._terms.heard(renewed.log_id, renewed.term):
-                attempt = 0
-                self._keep(renewed.times)
-                self._lease = max(self._lease, sent + renewed.worth_ms)
-                self._driver.extend(self._lease)
-                working.leased_until(self._lease)
-                await self._clock.sleep(renewed.worth_ms // 4)
-                continue
-            if renewed is not None:
-                self._session.try_another_server(self._session.server)
-            attempt += 1
-            await self._session.back_off(attempt)
+    def _renewed(self, working: SyncLoop, renewed: Renewed, sent: int) -> int | None:
+        """Extend the lease, which counts from before its heartbeat was sent (RULES 3)."""
+        if not self._terms.heard(renewed.log_id, renewed.term):
+            self._session.try_another_server(self._session.server)
+            return None
+        self._keep(renewed.times)
+        self._lease = max(self._lease, sent + renewed.worth_ms)
+        self._driver.extend(self._lease)
+        working.leased_until(self._lease)
+        return renewed.worth_ms
 
     def _keep(self, times: AgentTimes | None) -> None:
         """Use the region's durations, before any lease is extended by them (RULES 24)."""

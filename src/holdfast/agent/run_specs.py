@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunSpec, RunState, RunStatus, StartFault
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunSpec, RunStatus, StartFault
 from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.agent.processes import ProcessRun, ProcessState
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.values.settings import DEFAULTS
 
-_HERE = {
-    RunState.RUNNING: ProcessState.RUNNING,
-    RunState.STOPPING: ProcessState.STOPPING,
-    RunState.ENDED: ProcessState.ENDED,
-}
 #: By the reason why a process ended: the cause of the edge to `failed`. All other reasons have the cause `exit`.
 _CAUSES = dict.fromkeys(
     (ExitReason.OVER_MEMORY, ExitReason.OVER_PIDS, ExitReason.OVER_DISK, ExitReason.DISK_UNKNOWN), "over-limit"
@@ -23,7 +18,7 @@ def run_of(live: RunStatus, since: int) -> ProcessRun:
     """Return a run as the plan sees it, in its state since then. A run that was ended has no exit code: 0 would not
     mean success."""
     code = live.code if live.why is ExitReason.EXIT else None
-    return ProcessRun(_HERE[live.state], since, code, _CAUSES.get(live.why, "exit"), live.detail)
+    return ProcessRun(live.state, since, code, _CAUSES.get(live.why, "exit"), live.detail)
 
 
 def failed_start(error: CannotStart, now: int) -> ProcessRun:

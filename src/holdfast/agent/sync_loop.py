@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from holdfast.agent.admission import BindingAdmission
 from holdfast.agent.bindings_watch import BindingsWatch
-from holdfast.agent.drivers.driver import CannotStart, Driver, RunState
+from holdfast.agent.drivers.driver import CannotStart, Driver
 from holdfast.agent.lease_times import AgentLeaseTimes
 from holdfast.agent.probe_manager import ProbeManager
 from holdfast.agent.run_specs import as_start_failure, failed_start, run_of, run_spec_of
@@ -22,7 +20,7 @@ from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.agent.plan import AgentSteps, AgentView, RunKey, plan
 from holdfast.core.agent.processes import ProcessRun, ProcessState
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.partial import PARTS_MAX, RefusedPart
+from holdfast.core.ledger.partial import PARTS_MAX, decode_refused_parts
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.commands import Move, MoveSlot
@@ -38,8 +36,6 @@ RESYNC_MS = 30_000
 REJECTED_RETRY_MS = 1_000
 #: Largest number of processes that are started at a time.
 STARTS_MAX = 8
-
-_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class SyncLoop:
@@ -162,7 +158,7 @@ class SyncLoop:
         """Return the current runs. An ended one counts from when this agent first saw its end."""
         now = self._clock.boot()
         lives = {(live.slot, live.epoch): live for live in self._driver.runs()}
-        ended = [key for key, live in lives.items() if live.state is RunState.ENDED]
+        ended = [key for key, live in lives.items() if live.state is ProcessState.ENDED]
         self._ended = {key: self._ended.get(key, now) for key in ended}
         return self._failed | {key: run_of(live, self._ended.get(key, live.since)) for key, live in lives.items()}
 
@@ -223,8 +219,7 @@ class SyncLoop:
             some = moves[first : first + PARTS_MAX]
             answered = await self._session.send(Move(tuple(some)))
             if answered.said is CommandOutcome.LANDED:
-                unmet = _unmet.decode(answered.answer) if answered.answer else []
-                lost = {one.index: (one.code, one.detail) for one in unmet}
+                lost = {one.index: (one.code, one.detail) for one in decode_refused_parts(answered.answer)}
             else:
                 lost = dict.fromkeys(range(len(some)), (answered.code, answered.message))
             for index, move in enumerate(some):

@@ -189,8 +189,3 @@ def suggest_kind(word: str) -> str:
 
     near = nearest(word, _BY_WORD)
     return _BY_WORD[near].plural if near else ""
-
-
-def path_of(kind: ResourceKind, name: str, tenant: str = "") -> str:
-    """Return the path of an object, not quoted: `/v1/workloads/TENANT/NAME`."""
-    return f"/v1/{kind.plural}/{tenant}/{name}" if kind.tenanted else f"/v1/{kind.plural}/{name}"

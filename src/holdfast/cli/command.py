@@ -55,6 +55,8 @@ _DEFAULTS: dict[str, Any] = {"verbose": 0, "insecure": False}
 
 #: For commands that print a report instead of objects.
 OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="Output format.")]
+#: For commands that are recorded with their reason; see `require_reason`.
+ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, recorded in the audit log.")]
 FilesOption = Annotated[
     list[str], typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="File, folder, or - for stdin.")
 ]
@@ -131,6 +133,12 @@ def make_app(help: str = "", **settings: Any) -> typer.Typer:
         help=help,
         **settings,
     )
+
+
+def require_reason(reason: str) -> None:
+    """Raise `CliError` without a reason."""
+    if not reason.strip():
+        raise usage_error("--reason is required (recorded in the audit log)", "--reason TEXT")
 
 
 CommandBody = Callable[..., int | None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.cli.context import CliContext
@@ -105,6 +106,15 @@ def to_cli_error(error: Exception, verbose: int = 0, *, what: str = "", where: F
         print_note(traceback.format_exc())
     hint = "" if verbose > 1 else "repeat with -vv for a stack trace, and please report it"
     return CliError(f"internal error: {type(error).__name__}: {error}", ending=CliExitCode.UNKNOWN, hint=hint)
+
+
+@contextmanager
+def explain_errors(options: GlobalOptions, what: object) -> Iterator[None]:
+    """Raise errors of requests about `what` as messages for the user."""
+    try:
+        yield
+    except Exception as error:
+        raise to_cli_error(error, options.verbose, what=str(what)) from None
 
 
 def _from_client_error(error: Any, what: str, where: FieldLocator | None) -> CliError:

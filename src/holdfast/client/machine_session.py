@@ -103,7 +103,7 @@ class MachineSession:
         sent = self._caller.means.wall()
         return encode(Envelope(self.actor, command, sent, session=session, sequence=self._sequence, **fields))
 
-    def send(self, command: Any, **fields: Any) -> Operation[CommandResult]:
+    def send(self, /, command: Any, **fields: Any) -> Operation[CommandResult]:
         """Send a command under the next number. `fields` are those of the envelope: cause, view, policy, evidence.
 
         A `no-session` refusal guarantees that the command was not executed, so it can be sent again in a new session.

@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.client.effects import Document, Operation
 from holdfast.client.errors import ConflictError, HoldfastError, ProblemReport, RevisionGoneError, etag_of
 from holdfast.client.paths import ALL_TENANTS, TENANTED, collection, plural, single
-from holdfast.client.requester import LINEAR, Requester, decode_document, decode_reply, if_match_header
+from holdfast.client.requester import LINEAR, Requester, decode_document, decode_reply, if_match_header, query_of
 from holdfast.host.ports.transport import Pairs, Reply, first_value
 
 PAGE = 500
@@ -92,8 +92,7 @@ def selection(caller: Requester, kind: str, tenant: str, selector: str) -> Pairs
     """Return the query parameters that select the objects of a list or watch."""
     if not tenant and plural(kind) in TENANTED:
         tenant = caller.access.tenant
-    asked = (("tenant", "" if tenant == ALL_TENANTS else tenant), ("selector", selector))
-    return tuple((name, value) for name, value in asked if value)
+    return query_of(("tenant", "" if tenant == ALL_TENANTS else tenant), ("selector", selector))
 
 
 def _join(caller: Requester, path: str, query: Pairs, first: Reply) -> Operation[ListResult]:

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.client.effects import Document, Operation
-from holdfast.client.requester import Requester, decode_document, decode_reply
+from holdfast.client.requester import Requester, decode_document, decode_reply, query_of
+from holdfast.host.ports.transport import Reply
 
 
 class AccessReview(Struct, frozen=True):
@@ -18,13 +19,9 @@ class AccessReview(Struct, frozen=True):
     why: str = ""
 
 
-class _AuditMeta(Struct, frozen=True, rename={"going_on": "continue"}):
-    going_on: str = ""
-
-
-class _Audit(Struct):
+class _Newest(Struct):
     items: list[dict[str, Any]]
-    metadata: _AuditMeta = _AuditMeta()
+    metadata: dict[str, Any] = {}
 
 
 def status(caller: Requester) -> Operation[Document]:
@@ -56,52 +53,51 @@ def can_i(
 def audit(
     caller: Requester, *, since: str = "", actor: str = "", command: str = "", limit: int = 100
 ) -> Operation[tuple[Document, ...]]:
-    """Return the newest `limit` audit entries, newest first, from as many pages as needed.
+    """Return the newest `limit` audit entries, newest first, from as many pages as needed."""
+    asked = (("since", since), ("actor", actor), ("command", command))
+    found, _ = yield from _newest(caller, "/v1/audit", limit, *asked)
+    return tuple(found[:limit])
+
+
+def _newest(
+    caller: Requester, path: str, limit: int, *asked: tuple[str, str]
+) -> Operation[tuple[list[Document], Reply]]:
+    """Return the newest `limit` items and the reply with the last of them.
 
     A server reads a part of its log per page, so a page may be empty without being the last.
     """
     found: list[Document] = []
     going_on = ""
     while True:
-        asked = (("since", since), ("actor", actor), ("command", command), ("limit", str(limit - len(found))))
-        query = tuple((name, value) for name, value in (*asked, ("continue", going_on)) if value)
-        page = decode_reply((yield from caller.read("GET", "/v1/audit", query)), _Audit)
+        query = query_of(*asked, ("limit", str(limit - len(found))), ("continue", going_on))
+        reply = yield from caller.read("GET", path, query)
+        page = decode_reply(reply, _Newest)
         found += page.items
-        going_on = page.metadata.going_on
+        going_on = str(page.metadata.get("continue") or "")
         if not going_on or len(found) >= limit:
-            return tuple(found[:limit])
+            return found, reply
 
 
 def repairs(caller: Requester, *, tenant: str = "", limit: int = 0) -> Operation[Document]:
     """Return stuck operations and breaches, most urgent first; `metadata.total` is their number."""
-    asked = (("tenant", tenant), ("limit", str(limit) if limit else ""))
-    query = tuple((name, value) for name, value in asked if value)
+    query = query_of(("tenant", tenant), ("limit", str(limit or "")))
     return decode_document((yield from caller.read("GET", "/v1/repairs", query)))
 
 
 def queue(caller: Requester, *, workload: str = "", tenant: str = "", limit: int = 0) -> Operation[Document]:
     """Return the scheduling requests of a region in queue order; `metadata.total` is their number."""
-    asked = (("workload", workload), ("tenant", tenant), ("limit", str(limit) if limit else ""))
-    query = tuple((name, value) for name, value in asked if value)
+    query = query_of(("workload", workload), ("tenant", tenant), ("limit", str(limit or "")))
     return decode_document((yield from caller.read("GET", "/v1/queue", query)))
 
 
-def decisions(caller: Requester, *, limit: int = 50, **asked: str) -> Operation[Document]:
+def decisions(caller: Requester, /, *, limit: int = 50, **asked: str) -> Operation[Document]:
     """Return the newest `limit` scheduler decisions of a region, newest first, from as many pages as needed.
 
-    Filters: `workload`, `slot`, `node`, `tenant`, `since`, `until`, `outcome`. A page may be empty without being the
-    last. `metadata.continue` of the result means that there are more.
+    Filters: `workload`, `slot`, `node`, `tenant`, `since`, `until`, `outcome`. `metadata.continue` of the result means
+    that there are more.
     """
-    found: list[Document] = []
-    going_on = ""
-    while True:
-        said = (*asked.items(), ("limit", str(limit - len(found))), ("continue", going_on))
-        query = tuple((name, value) for name, value in said if value)
-        page = decode_document((yield from caller.read("GET", "/v1/decisions", query)))
-        found += page["items"]
-        going_on = page["metadata"].get("continue", "")
-        if not going_on or len(found) >= limit:
-            return {**page, "items": found}
+    found, last = yield from _newest(caller, "/v1/decisions", limit, *asked.items())
+    return {**decode_document(last), "items": found}
 
 
 def schema(caller: Requester, kind: str) -> Operation[Document]:

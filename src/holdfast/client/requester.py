@@ -139,6 +139,11 @@ class Requester:
         return self.request(verb, path, query, headers, body)
 
 
+def query_of(*asked: tuple[str, str]) -> Pairs:
+    """Return the query of these parameters, without the empty ones."""
+    return tuple(one for one in asked if one[1])
+
+
 def if_match_header(if_match: str | None) -> Pairs:
     """Return the header that requires this revision of the object, or any revision (`*`)."""
     if if_match is None:

@@ -31,18 +31,18 @@ async def open_store(url: str, data: Path) -> Store:
 
 def open_decisions(url: str, data: Path) -> DecisionStore:
     """Return the decision store next to the log of this store."""
-    from holdfast.stores.indexes.decision_store import MemoryDecisionStore, SqliteDecisionStore
+    from holdfast.stores.indexes.decision_store import DecisionDatabase
 
     folder = _store_folder(url, data)
-    return MemoryDecisionStore() if folder is None else SqliteDecisionStore(folder / "decisions.db")
+    return DecisionDatabase(folder and folder / "decisions.db")
 
 
 def open_audit(url: str, data: Path) -> AuditStore:
     """Return the audit store next to the log of this store."""
-    from holdfast.stores.indexes.audit_store import MemoryAuditStore, SqliteAuditStore
+    from holdfast.stores.indexes.audit_store import AuditDatabase
 
     folder = _store_folder(url, data)
-    return MemoryAuditStore() if folder is None else SqliteAuditStore(folder / "audit.db")
+    return AuditDatabase(folder and folder / "audit.db")
 
 
 def _store_folder(url: str, data: Path) -> Path | None:

@@ -20,8 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 import holdfast
-from holdfast.agent.agent import Agent, AgentSuperseded
-from holdfast.agent.drivers.driver import RunState
+from holdfast.agent.agent import Agent
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.drivers.process.settings import TENANT_MAP, TENANT_USERS, ProcessSettings
 from holdfast.agent.drivers.process.tenant_users import missing_here
@@ -31,13 +30,14 @@ from holdfast.agent.node_load import MachineLoad, detect_capacity
 from holdfast.agent.prober import NodeProber
 from holdfast.agent.term_fence import TermFence
 from holdfast.agent.term_fence import term_fence_on_disk as terms_on_disk
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.records.nodes import Device, Machine
 from holdfast.core.model.values.limits import NODE_PORTS_MAX
 from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.ports.clock import Clock, SystemClock
 from holdfast.host.ports.store import StoreError, StoreInUse
-from holdfast.host.protocol.session_client import SessionConfig
+from holdfast.host.protocol.session_client import SessionConfig, Superseded
 from holdfast.host.runtime.blocking_calls import BlockingCalls
 from holdfast.host.runtime.deadlines import run_until_first
 from holdfast.host.runtime.telemetry import Logger, Metrics
@@ -139,7 +139,7 @@ async def run_agent(options: MachineOptions, node: NodeOptions, clock: Clock, as
             await driver.sweep()
             try:
                 await run_until_first(agent.run(), write_ready_file([agent], node.data / READY), asked.wait())
-            except AgentSuperseded:  # from now on no agent supervises these runs, so they are ended here
+            except Superseded:  # from now on no agent supervises these runs, so they are ended here
                 Logger(AGENT, node=options.name).warning("superseded", then="its runs are ended")
                 await stop_all(_driver(node, clock), times.now.grace)
                 raise
@@ -151,7 +151,7 @@ async def run_agent(options: MachineOptions, node: NodeOptions, clock: Clock, as
     except StartupError as error:
         print_machine_status(AGENT, f"cannot start: {error}")
         return ExitCode.CANNOT_START
-    except AgentSuperseded as error:
+    except Superseded as error:
         hint = "hint: a node has one agent; stop the other one, or use another --node name here"
         print_machine_status(AGENT, f"stopped: {error}\n{hint}")
         return ExitCode.SUPERSEDED
@@ -242,7 +242,7 @@ async def stop_all(driver: ProcessDriver, grace_ms: int = STOP_MS) -> None:
     try:
         for live in driver.runs():
             await driver.stop(live.slot, live.epoch, grace_ms)
-        while any(live.state is not RunState.ENDED for live in driver.runs()):
+        while any(live.state is not ProcessState.ENDED for live in driver.runs()):
             await driver.changed()
     finally:
         await driver.close()

@@ -7,8 +7,11 @@ import resource
 import signal
 from collections.abc import Awaitable, Callable
 from enum import IntEnum
+from typing import TypeVar
 
 from holdfast.observe import log_output
+
+T = TypeVar("T")
 
 #: Enough for every agent of a large region, and for all watches of a server.
 OPEN_FILES_WANTED = 65_536
@@ -35,12 +38,17 @@ class ExitCode(IntEnum):
     SUPERSEDED = 4
 
 
-async def until_signalled(run: Callable[[asyncio.Event], Awaitable[ExitCode]]) -> ExitCode:
+async def until_signalled(run: Callable[[asyncio.Event], Awaitable[T]]) -> T:
     """Run until SIGTERM or SIGINT requests a stop."""
+    return await run(stop_request(signal.SIGTERM, signal.SIGINT))
+
+
+def stop_request(*signals: signal.Signals) -> asyncio.Event:
+    """Return an event that each of these signals sets."""
     asked = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in signals:
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    return await run(asked)
+    return asked
 
 
 def print_machine_status(kind: str, text: str) -> None:

@@ -47,7 +47,7 @@ async def run_scheduler(options: MachineOptions, clock: Clock, asked: asyncio.Ev
             sender = SessionConfig(options.actor, options.servers, proof)
             found = plugins(Logger(SCHEDULER, actor=options.actor))
             one = build_scheduler(sender, transport, clock, found, metrics, socket.gethostname())
-            await run_until_first(one.run(), _until(asked))
+            await run_until_first(one.run(), asked.wait())
     except StartupError as error:
         print_machine_status(SCHEDULER, f"cannot start: {error}")
         return ExitCode.CANNOT_START
@@ -68,7 +68,3 @@ def build_scheduler(
     """Return a standalone scheduler on a machine: it reads a mirror of its region, and proposes in a session."""
     session = SessionClient(transport, clock, sender, clock.boot)
     return StandaloneScheduler(session, Mirror(session, transport, clock, metrics), plugins, clock, metrics, where)
-
-
-async def _until(asked: asyncio.Event) -> None:
-    await asked.wait()

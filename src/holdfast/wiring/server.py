@@ -15,7 +15,6 @@ Size: everything that a server is put together from, in one place.
 from __future__ import annotations
 
 import asyncio
-import signal
 import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -50,7 +49,7 @@ from holdfast.wiring import storage
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.config.validation import ledger_settings
 from holdfast.wiring.operator_token import OperatorToken
-from holdfast.wiring.process import ExitCode, StartupError, raise_open_file_limit
+from holdfast.wiring.process import ExitCode, StartupError, raise_open_file_limit, until_signalled
 from holdfast.wiring.server_ports import ServerPorts, ServerTransport, machine_ports
 from holdfast.wiring.storage import ledger_name
 
@@ -61,14 +60,9 @@ def run(settings: ServerSettings) -> int:
     """Run a server until it is stopped; return its exit code. The settings are valid."""
     log_output.configure_logging(settings.log_level, settings.log_form)
     raise_open_file_limit()
-    return int(asyncio.run(_until_signalled(settings)))
-
-
-async def _until_signalled(settings: ServerSettings) -> ExitCode:
-    asked = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    return await serve(settings, machine_ports(settings, SystemClock()), asked)
+    return int(
+        asyncio.run(until_signalled(lambda asked: serve(settings, machine_ports(settings, SystemClock()), asked)))
+    )
 
 
 async def serve(

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunSpec, RunState, RunStatus, StartFault
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunSpec, RunStatus, StartFault
 from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver, SimulatedMachine
+from holdfast.core.agent.processes import ProcessState
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from tests.support.processes.process_world import BINDING, found, until
 
@@ -40,7 +41,7 @@ def play(story: Callable[[Stage], Awaitable[None]], habit: SimulatedBehavior | N
 
 
 async def ended(driver: SimulatedDriver) -> RunStatus:
-    return await until(driver, RunState.ENDED, limit=1_000)
+    return await until(driver, ProcessState.ENDED, limit=1_000)
 
 
 def test_it_takes_its_time_to_start_and_ends_with_its_code() -> None:
@@ -63,7 +64,7 @@ def test_it_ends_when_asked_in_its_own_time() -> None:
         await driver.start(stage.work())
         await driver.stop(*BINDING, 1_000)
         asked = stage.clock.boot()
-        assert (await until(driver, RunState.STOPPING)).why is ExitReason.STOPPED
+        assert (await until(driver, ProcessState.STOPPING)).why is ExitReason.STOPPED
         assert (await ended(driver)).why is ExitReason.STOPPED
         assert stage.clock.boot() == asked + 400
 
@@ -91,7 +92,7 @@ def test_leased_work_ends_at_its_deadline_and_lives_while_it_is_extended() -> No
             await stage.clock.sleep(5_000)
             driver.extend(stage.clock.boot() + 10_000)
         driver.extend(began)
-        live = await until(driver, RunState.STOPPING, limit=1_000)
+        live = await until(driver, ProcessState.STOPPING, limit=1_000)
         assert (live.why, stage.clock.boot()) == (ExitReason.DEADLINE, began + 30_000)
         driver.extend(began + 90_000)
         assert (await ended(driver)).deadline == began + 30_000
@@ -106,10 +107,10 @@ def test_what_runs_is_found_by_the_next_agent_and_gone_when_the_power_is() -> No
         await first.start(stage.work())
         await first.close()
         second = await stage.agent()
-        assert [live.state for live in second.runs()] == [RunState.RUNNING]
+        assert [live.state for live in second.runs()] == [ProcessState.RUNNING]
         stage.machine.lose_power()
         third = await stage.agent()
-        assert [(live.state, live.why) for live in third.runs()] == [(RunState.ENDED, ExitReason.REBOOTED)]
+        assert [(live.state, live.why) for live in third.runs()] == [(ProcessState.ENDED, ExitReason.REBOOTED)]
 
     play(story)
 

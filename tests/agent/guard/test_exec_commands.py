@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, ExecNotRun, ExitReason, RunState, StartFault
+from holdfast.agent.drivers.driver import CannotStart, ExecNotRun, ExitReason, StartFault
 from holdfast.agent.guard import kernel
 from holdfast.agent.prober import NodeProber, ProbeNotRun
 from holdfast.core.agent.bindings import BoundSlot
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.objects.probes import ExecProbe, Probe
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
@@ -83,7 +84,7 @@ async def test_nothing_that_a_probe_started_is_left_when_its_replica_has_ended(e
         )
         await until_true(lambda: len(alive(3_601)) == 3)
         await driver.stop(*BINDING, 0)
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
         assert alive(3_601) == [], "it has ended, and with it all that ran for it"
         with suppress(ExecNotRun):  # the guard may have gone before it could tell
             assert await lasting < 0
@@ -97,7 +98,7 @@ async def test_what_a_probe_leaves_ends_with_the_probe(each_yard: ProcessFolder)
         assert await driver.exec(work, sh(ESCAPES.format(seconds=nap(3_602))), LIMIT_MS) == 0
         assert alive(3_602) == []
         assert (live := found(driver)) is not None
-        assert live.state is RunState.RUNNING
+        assert live.state is ProcessState.RUNNING
 
 
 @in_a_loop
@@ -189,7 +190,7 @@ async def test_a_probe_does_not_outlive_a_guard_that_is_killed(each_yard: Proces
         probe = asyncio.create_task(driver.exec(work, sh(f"sleep {nap(3_607)} & sleep {nap(3_607)}"), LIMIT_MS))
         await until_true(lambda: len(alive(3_607)) == 2)
         os.kill(each_yard.record().guard.pid, signal.SIGKILL)
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.GUARD_GONE
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.GUARD_GONE
         assert alive(3_607) == []
         with pytest.raises(ExecNotRun, match="its guard has gone"):
             await probe
@@ -201,7 +202,7 @@ async def test_a_process_that_ends_by_itself_does_not_wait_for_its_probes(yard: 
     async with yard.driver() as driver:
         await driver.start(work)
         probe = asyncio.create_task(driver.exec(work, sh(f"trap '' TERM; sleep {nap(3_608)}"), LIMIT_MS))
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.code, ended.why) == (7, ExitReason.EXIT)
         assert alive(3_608) == []
         await asyncio.wait({probe})
@@ -291,7 +292,7 @@ async def test_nothing_begins_for_a_process_that_ends(yard: ProcessFolder) -> No
         with pytest.raises(CannotStart, match="its process is ending"):
             await driver.exec(work, ("true",), LIMIT_MS)
         await driver.stop(*BINDING, 0)
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
 
 
 @in_a_loop
@@ -315,4 +316,4 @@ async def test_a_probe_that_takes_its_replica_over_a_limit_ends_alone(yard: Proc
         assert await driver.exec(work, many, LIMIT_MS) == -9
         assert alive(3_610) == []
         assert (live := found(driver)) is not None
-        assert live.state is RunState.RUNNING
+        assert live.state is ProcessState.RUNNING

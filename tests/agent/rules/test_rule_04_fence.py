@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunState
+from holdfast.agent.drivers.driver import CannotStart, ExitReason
 from holdfast.agent.drivers.process.leftovers import kill_leftovers
 from holdfast.agent.guard import kernel
+from holdfast.core.agent.processes import ProcessState
 from tests.support.event_loop import in_a_loop
 from tests.support.processes.process_world import (
     BINDING,
@@ -49,7 +50,7 @@ async def test_leased_work_ends_at_its_deadline(each_yard: ProcessFolder) -> Non
     async with each_yard.driver() as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work("exec sleep 60", leased=True, deadline=deadline))
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert deadline <= CLOCK.boot() < deadline + LATE_MS
         assert (ended.signal, ended.why) == (signal.SIGTERM, ExitReason.DEADLINE)
 
@@ -62,7 +63,7 @@ async def test_a_stubborn_one_is_dead_by_deadline_grace_and_margin(each_yard: Pr
         record = each_yard.record()
         await until_true(lambda: not lives(record.process.pid))
         assert deadline + 300 <= CLOCK.boot() < deadline + 300 + LATE_MS
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.signal, ended.why) == (9, ExitReason.DEADLINE)
 
 
@@ -71,13 +72,13 @@ async def test_a_guard_waits_out_the_grace_without_looking_all_the_time(yard: Pr
     async with yard.driver(grace_ms=2_000) as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=2_000))
-        await until(driver, RunState.STOPPING)
+        await until(driver, ProcessState.STOPPING)
         keeper = yard.record().guard.pid
         before = _processor_ms(keeper)
         await until_true(lambda: CLOCK.boot() >= deadline + 1_700)
         # However busy the machine is: who looks all the time uses all it gets of those 1.4 s.
         assert _processor_ms(keeper) - before < 200
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
 
 
 @in_a_loop
@@ -85,7 +86,7 @@ async def test_a_lease_allows_no_longer_grace_than_the_fence_counts_with(yard: P
     async with yard.driver(grace_ms=200) as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=60_000))
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.DEADLINE
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.DEADLINE
         assert CLOCK.boot() < deadline + 200 + LATE_MS
 
 
@@ -96,7 +97,7 @@ async def test_a_long_stop_ends_with_the_lease(yard: ProcessFolder) -> None:
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=200))
         await until_true(lambda: "deaf" in yard.log())
         await driver.stop(*BINDING, 60_000)
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.KILLED
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.KILLED
         assert deadline + 200 <= CLOCK.boot() < deadline + 200 + LATE_MS
 
 
@@ -109,9 +110,9 @@ async def test_work_that_is_extended_lives_on_and_no_deadline_is_lowered(yard: P
         driver.extend(first - 300)
         while (now := CLOCK.boot()) < first + 300:
             assert (live := found(driver)) is not None
-            assert (live.state, live.deadline) == (RunState.RUNNING, first + 2_000), now
+            assert (live.state, live.deadline) == (ProcessState.RUNNING, first + 2_000), now
             await asyncio.sleep(0.05)
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
         assert first + 2_000 <= CLOCK.boot() < first + 2_000 + LATE_MS
 
 
@@ -122,7 +123,7 @@ async def test_work_that_is_not_leased_is_not_extended_and_does_not_end(yard: Pr
         driver.extend(CLOCK.boot() + 100)
         await asyncio.sleep(0.4)
         assert (live := found(driver)) is not None
-        assert (live.state, live.deadline) == (RunState.RUNNING, 0)
+        assert (live.state, live.deadline) == (ProcessState.RUNNING, 0)
 
 
 @in_a_loop
@@ -130,9 +131,9 @@ async def test_a_guard_that_has_begun_does_not_stop_however_it_is_extended(yard:
     async with yard.driver() as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=300))
-        await until(driver, RunState.STOPPING)
+        await until(driver, ProcessState.STOPPING)
         driver.extend(CLOCK.boot() + 60_000)
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert CLOCK.boot() < deadline + 300 + LATE_MS
         assert (ended.why, ended.deadline) == (ExitReason.DEADLINE, deadline)
 
@@ -147,7 +148,7 @@ async def test_a_guard_that_slept_past_its_deadline_takes_no_extension_that_wait
         driver.extend(deadline + 60_000)
         await until_true(lambda: CLOCK.boot() > deadline)
         os.kill(keeper, signal.SIGCONT)
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.DEADLINE
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.DEADLINE
 
 
 @in_a_loop
@@ -226,9 +227,9 @@ async def test_work_of_an_agent_that_was_killed_is_found_again_and_its_exit_code
         async with each_yard.driver() as driver:
             live = found(driver)
             assert live is not None
-            assert (live.state, live.pid, live.leased) == (RunState.RUNNING, each_yard.record().process.pid, True)
+            assert (live.state, live.pid, live.leased) == (ProcessState.RUNNING, each_yard.record().process.pid, True)
             driver.extend(CLOCK.boot() + 5_000)
-            ended = await until(driver, RunState.ENDED)
+            ended = await until(driver, ProcessState.ENDED)
             assert (ended.code, ended.why) == (9, ExitReason.EXIT)
 
 
@@ -240,7 +241,7 @@ async def test_a_guard_outlives_what_ends_an_agents_group(yard: ProcessFolder) -
         assert os.getsid(keeper) not in (os.getsid(0), os.getsid(yard.record().process.pid))
         for stray in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             os.kill(keeper, stray)
-        assert (await until(driver, RunState.ENDED)).code == 8
+        assert (await until(driver, ProcessState.ENDED)).code == 8
 
 
 @in_a_loop
@@ -254,7 +255,7 @@ async def test_a_guard_that_is_killed_takes_everything_with_it(each_yard: Proces
         record, pids = each_yard.record(), each_yard.pids()
         assert all(lives(pid) for pid in pids)
         os.kill(record.guard.pid, signal.SIGKILL)
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.code, ended.why) == (None, ExitReason.GUARD_GONE)
         assert not any(lives(pid) for pid in [record.process.pid, *pids])
 
@@ -267,7 +268,7 @@ async def test_what_goes_on_without_its_first_thread_ends_with_its_guard(each_ya
         record = each_yard.record()
         assert record.process.is_alive()
         os.kill(record.guard.pid, signal.SIGKILL)
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.GUARD_GONE
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.GUARD_GONE
         assert not lives(record.process.pid)
 
 
@@ -280,7 +281,7 @@ async def test_a_guard_that_hangs_is_killed_by_the_agent_and_so_is_what_it_guard
         await until_true(each_yard.log)
         record, (escaped,) = each_yard.record(), each_yard.pids()
         os.kill(record.guard.pid, signal.SIGSTOP)
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert CLOCK.boot() < deadline + 100 + LATE_MS
         assert ended.why is ExitReason.GUARD_GONE
         assert not any(lives(pid) for pid in (record.process.pid, escaped))
@@ -293,5 +294,5 @@ async def test_a_guard_that_hangs_when_it_is_asked_to_stop_is_killed(yard: Proce
         record = yard.record()
         os.kill(record.guard.pid, signal.SIGSTOP)
         await driver.stop(*BINDING, 100)
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
         assert not record.process.is_alive()

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import ExitReason, RunState
+from holdfast.agent.drivers.driver import ExitReason
 from holdfast.agent.drivers.process.driver import KILL_MARGIN_MIN_MS, ProcessDriver
 from holdfast.agent.drivers.simulated import SimulatedDriver
 from holdfast.agent.lease_times import NAME, AgentLeaseTimes, lease_times_on_disk
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.settings import DEFAULT_TIMES, DEFAULTS, Settings, agent_times, settings_problems
@@ -49,7 +50,7 @@ async def test_a_guard_gets_the_grace_of_the_region_with_its_next_extension(yard
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=LONG_MS))
         driver.keep(replace(DEFAULT_TIMES, grace=100))
         driver.extend(deadline)
-        assert (await until(driver, RunState.ENDED, limit=60)).why is ExitReason.DEADLINE
+        assert (await until(driver, ProcessState.ENDED, limit=60)).why is ExitReason.DEADLINE
         assert CLOCK.boot() < deadline + LONG_MS
 
 
@@ -63,7 +64,7 @@ async def test_a_guard_that_hangs_is_killed_when_the_grace_of_its_last_extension
         driver.keep(replace(DEFAULT_TIMES, grace=100))
         driver.extend(deadline)
         os.kill(yard.record().guard.pid, signal.SIGSTOP)
-        await until(driver, RunState.ENDED, limit=60)
+        await until(driver, ProcessState.ENDED, limit=60)
         assert CLOCK.boot() < deadline + LONG_MS
 
 

@@ -7,10 +7,11 @@ from typing import Any
 from holdfast.api.server.context import STREAMS_PER_MACHINE
 from holdfast.api.server.limits import ServerLimits
 from holdfast.core.ledger.builtin.sessions import OpenSession
+from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import format_revision
 from holdfast.core.region import commands as c
 from holdfast.host.ports.transport import Reply, StreamReply
-from holdfast.host.protocol.bindings import BindingsHeartbeat, encode_message
+from holdfast.host.protocol.bindings import BindingsHeartbeat
 from holdfast.host.streams.resume import close_frames
 from tests.support.api.api_cluster import Part, World, in_world
 from tests.support.ledgers.region import a_template
@@ -120,7 +121,7 @@ def test_an_agent_whose_token_is_revoked_is_told_no_more_and_its_session_may_go_
         gone = c.Ship("log-platform", 1, cursor, cursor + 1, (), (c.RemovedObject("token", token.meta.name),))
         await agents.part.submit("controller/link", gone)
         # It ends; that its session is over it is not told.
-        assert {message async for message in found.messages} <= {encode_message(BindingsHeartbeat())}
+        assert {message async for message in found.messages} <= {encode(BindingsHeartbeat())}
         assert agents.part.state.session_of.get("agent/n1")
 
     told(story)

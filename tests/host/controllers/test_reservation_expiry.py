@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
@@ -40,10 +39,10 @@ class Leading:
         )
         self.line = ExpiryQueue(self)  # type: ignore[arg-type]
 
-    async def submit(self, envelope: Envelope[Any]) -> None:
+    async def submit_as(self, actor: str, command: Any) -> None:
         if self.is_away:
             raise NotLeading("away")
-        self.bench.accept(envelope.actor, envelope.command)
+        self.bench.accept(actor, command)
 
     def reserve(self, count: int = 1, workload: int = 1, *, told: bool = True) -> None:
         """A workload whose slots are reserved, for as long as reservations live."""

@@ -25,7 +25,7 @@ from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.ports.audit_store import AuditIndexQuery
 from holdfast.host.ports.clock import SystemClock
 from holdfast.host.ports.store import Head, StoredBatch
-from holdfast.stores.indexes.audit_store import SqliteAuditStore
+from holdfast.stores.indexes.audit_store import AuditDatabase
 from holdfast.stores.memory import MemoryStore
 
 BATCHES, STEP_MS = 100_000, 20_000
@@ -80,7 +80,7 @@ def test_of_a_log_of_100000_batches_a_page_is_found_at_once_and_no_turn_of_the_l
         store = MemoryStore("long")
         await a_long_log(store, BATCHES)
         ledger: Ledger[PlatformState] = Ledger(PLATFORM, store, SystemClock(), ServerIdentity("p1", START))
-        kept = SqliteAuditStore(tmp_path / "audit.db")
+        kept = AuditDatabase(tmp_path / "audit.db")
         audit = AuditIndex(ledger, kept, IndexRetention(retention_ms=1 << 40))
         leading = asyncio.create_task(ledger.run())
         while ledger.role is not Role.LEADING:

@@ -19,7 +19,7 @@ from holdfast.host.ports.decision_store import DecisionBatch, DecisionPage, Deci
 from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoreError
 from holdfast.host.storage.snapshots import SnapshotPolicy
-from holdfast.stores.indexes.decision_store import MemoryDecisionStore, SqliteDecisionStore
+from holdfast.stores.indexes.decision_store import DecisionDatabase
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.ledger_world import Server, World, in_world, until
 from tests.support.ledgers.deciding_region import SCHEDULER, DecidingRegion
@@ -102,7 +102,7 @@ def story_of(told: Any) -> None:
 
 def test_a_decision_is_found_as_soon_as_it_is_asked_for() -> None:
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), MemoryDecisionStore())
+        region = await watched(MemoryStore(), DecisionDatabase())
         deciding = await region.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"), (1, "n2"))
@@ -120,7 +120,7 @@ def test_more_batches_than_are_kept_in_mind_are_found_in_the_log(monkeypatch: py
     monkeypatch.setattr(log_index, "WANTED_MAX", 2)
 
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), MemoryDecisionStore())
+        region = await watched(MemoryStore(), DecisionDatabase())
         deciding = await region.deciding()
         web = await deciding.workload("web")
         for _ in range(7):
@@ -142,7 +142,7 @@ def test_an_index_that_nothing_concerns_sleeps_until_it_tidies_up(monkeypatch: p
     monkeypatch.setattr(DecisionIndex, "_tell_moved", told)
 
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), MemoryDecisionStore())
+        region = await watched(MemoryStore(), DecisionDatabase())
         await region.server.clock.sleep(TIDY_EVERY_MS // 2)
         before = len(woken)
         for number in range(5):
@@ -156,7 +156,7 @@ def test_an_index_that_nothing_concerns_sleeps_until_it_tidies_up(monkeypatch: p
 def test_batches_come_together_while_nobody_asks() -> None:
     writes: list[int] = []
 
-    class Counting(MemoryDecisionStore):
+    class Counting(DecisionDatabase):
         async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
             writes.append(len(reading.found))
             await super().add(reading, position)
@@ -180,7 +180,7 @@ def test_while_batches_keep_coming_decisions_wait_and_not_for_long() -> None:
     waits: list[int] = []
 
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), MemoryDecisionStore())
+        region = await watched(MemoryStore(), DecisionDatabase())
         deciding = await region.deciding()
         web = await deciding.workload("web", count=40)
         await region.server.clock.sleep(5_000)
@@ -202,7 +202,7 @@ def test_while_batches_keep_coming_decisions_wait_and_not_for_long() -> None:
 
 def test_whoever_asks_does_not_wait_until_more_has_come_together() -> None:
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), MemoryDecisionStore())
+        region = await watched(MemoryStore(), DecisionDatabase())
         deciding = await region.deciding()
         web = await deciding.workload("web")
         await region.server.clock.sleep(5_000)
@@ -219,7 +219,7 @@ def test_what_was_kept_outlives_the_workload_and_the_log() -> None:
     async def story(watched: Any) -> None:
         keeping = SnapshotPolicy(retention_ms=60_000)
         lasting = IndexRetention(retention_ms=10**9)
-        region = await watched(MemoryStore(), MemoryDecisionStore(), policy=keeping, lasting=lasting)
+        region = await watched(MemoryStore(), DecisionDatabase(), policy=keeping, lasting=lasting)
         deciding = await region.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
@@ -235,7 +235,7 @@ def test_what_was_kept_outlives_the_workload_and_the_log() -> None:
 
 
 def test_the_log_is_not_trimmed_past_what_was_not_read_unless_room_is_short() -> None:
-    class Failing(MemoryDecisionStore):
+    class Failing(DecisionDatabase):
         async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
             raise StoreError("no room")
 
@@ -254,7 +254,7 @@ def test_the_log_is_not_trimmed_past_what_was_not_read_unless_room_is_short() ->
 
 def test_without_decisions_the_log_is_trimmed_as_before() -> None:
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), MemoryDecisionStore(), policy=SnapshotPolicy(retention_ms=1_000))
+        region = await watched(MemoryStore(), DecisionDatabase(), policy=SnapshotPolicy(retention_ms=1_000))
         for number in range(20):
             await region.server.override(f"o{number}")
         await region.server.clock.sleep(TIDY_EVERY_MS * 3)
@@ -265,7 +265,7 @@ def test_without_decisions_the_log_is_trimmed_as_before() -> None:
 
 def test_a_server_that_starts_again_goes_on_where_it_was() -> None:
     async def story(watched: Any) -> None:
-        store, kept = MemoryStore(), MemoryDecisionStore()
+        store, kept = MemoryStore(), DecisionDatabase()
         store.shared = False
         first = await watched(store, kept)
         deciding = await first.deciding()
@@ -287,14 +287,14 @@ def test_what_is_gone_is_made_again_from_the_log_with_the_names_it_gives() -> No
     async def story(watched: Any) -> None:
         store = MemoryStore()
         store.shared = False
-        first = await watched(store, MemoryDecisionStore())
+        first = await watched(store, DecisionDatabase())
         deciding = await first.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
         before = await first.find(DecisionQuery(workload="web"))
         await deciding.end(web)
         await first.end()
-        second = await watched(store, MemoryDecisionStore(), "s2")
+        second = await watched(store, DecisionDatabase(), "s2")
         after = await second.find(DecisionQuery(workload="web"))
         assert (after.items, after.nodes) == (before.items, before.nodes)
         assert second.server.ledger.metrics.counted("decisions_begun_anew") == 1
@@ -307,7 +307,7 @@ def test_what_is_made_again_from_a_trimmed_log_says_since_when_it_is_whole() -> 
         store = MemoryStore()
         store.shared = False
         keeping = SnapshotPolicy(retention_ms=60_000)
-        first = await watched(store, MemoryDecisionStore(), policy=keeping)
+        first = await watched(store, DecisionDatabase(), policy=keeping)
         deciding = await first.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
@@ -317,7 +317,7 @@ def test_what_is_made_again_from_a_trimmed_log_says_since_when_it_is_whole() -> 
         await deciding.node("n4")  # the agents of the others have been silent for too long
         await deciding.place(web, (1, "n4"))
         await first.end()
-        second = await watched(store, MemoryDecisionStore(), "s2", policy=keeping)
+        second = await watched(store, DecisionDatabase(), "s2", policy=keeping)
         page = await second.find()
         assert [[ordinal for _, ordinal, _ in one.placements] for one in page.items] == [[1]]
         assert page.items[0].decided.tenant == "shop"  # the state still knows it
@@ -328,7 +328,7 @@ def test_what_is_made_again_from_a_trimmed_log_says_since_when_it_is_whole() -> 
 
 def test_what_was_kept_of_another_log_is_dropped() -> None:
     async def story(watched: Any) -> None:
-        kept = MemoryDecisionStore()
+        kept = DecisionDatabase()
         await kept.begin(IndexPosition("log-other", 3))
         region = await watched(MemoryStore(), kept)
         deciding = await region.deciding()
@@ -341,7 +341,7 @@ def test_what_was_kept_of_another_log_is_dropped() -> None:
 
 def test_what_was_kept_of_batches_that_this_log_does_not_have_is_dropped() -> None:
     async def story(watched: Any) -> None:
-        kept = MemoryDecisionStore()
+        kept = DecisionDatabase()
         await kept.begin(IndexPosition("log-eu", 1, b"another digest"))
         region = await watched(MemoryStore(), kept)
         deciding = await region.deciding()
@@ -355,8 +355,8 @@ def test_what_was_kept_of_batches_that_this_log_does_not_have_is_dropped() -> No
 def test_a_server_that_follows_keeps_decisions_too() -> None:
     async def story(watched: Any) -> None:
         store = MemoryStore()
-        leader = await watched(store, MemoryDecisionStore())
-        follower = await watched(store, MemoryDecisionStore(), "s2", leads=False)
+        leader = await watched(store, DecisionDatabase())
+        follower = await watched(store, DecisionDatabase(), "s2", leads=False)
         deciding = await leader.deciding()
         await deciding.place(await deciding.workload("web"), (0, "n1"))
         await until(lambda: follower.state.info.seq == leader.state.info.seq, leader.server.clock)
@@ -367,7 +367,7 @@ def test_a_server_that_follows_keeps_decisions_too() -> None:
 
 def test_decisions_go_when_their_time_is_over() -> None:
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), MemoryDecisionStore(), lasting=IndexRetention(retention_ms=3_600_000))
+        region = await watched(MemoryStore(), DecisionDatabase(), lasting=IndexRetention(retention_ms=3_600_000))
         deciding = await region.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
@@ -382,7 +382,7 @@ def test_decisions_go_when_their_time_is_over() -> None:
 
 
 def test_where_nothing_can_be_kept_that_is_told_and_tried_again() -> None:
-    class Full(MemoryDecisionStore):
+    class Full(DecisionDatabase):
         is_full = True
 
         async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
@@ -424,11 +424,11 @@ def test_a_file_that_is_no_database_of_ours_is_put_aside_and_begun_anew(kind: st
         connection.close()
 
     async def work() -> None:
-        kept = SqliteDecisionStore(path)
+        kept = DecisionDatabase(path)
         assert await kept.position() == IndexPosition()
         await kept.add(DecisionBatch(), IndexPosition("log", 3, b"d", 1))
         await kept.close()
-        again = SqliteDecisionStore(path)
+        again = DecisionDatabase(path)
         assert (await again.position()).seq == 3
         await again.close()
 
@@ -440,14 +440,14 @@ def test_a_file_that_is_damaged_while_it_is_in_use_is_put_aside_and_begun_anew(t
     path = tmp_path / "decisions.db"
 
     async def work() -> None:
-        kept = SqliteDecisionStore(path)
+        kept = DecisionDatabase(path)
         await kept.add(DecisionBatch(), IndexPosition("log", 3, b"d", 1))
         await kept.close()
         size = path.stat().st_size
         with path.open("r+b") as file:
             file.seek(8192)
             file.write(b"\xff" * (size - 8192))
-        again = SqliteDecisionStore(path)
+        again = DecisionDatabase(path)
         assert await again.position() == IndexPosition()
         await again.close()
 

@@ -400,27 +400,17 @@ def test_a_region_has_joined_when_that_landed_or_was_done_already(answers: list[
     assert next(left, None) is None
 
 
-def test_heartbeats_that_nobody_hears_are_repeated_ever_more_slowly_until_one_is() -> None:
-    paused: list[int] = []
+def test_a_session_lives_as_long_as_the_shorter_lease_of_both_ledgers_and_as_the_times_it_joined_with() -> None:
     settings = RegionBench().state.info.settings
-    heard = iter([None, None, None, SimpleNamespace(worth_ms=4_000), None, SessionLost("in a test")])
-
-    async def renew() -> Any:
-        answer = next(heard)
-        if isinstance(answer, SessionLost):
-            raise answer
-        return answer
-
-    async def pause(attempt: int) -> None:
-        paused.append(attempt)
-
-    speaker = SimpleNamespace(renew=renew, back_off=pause, offset=SimpleNamespace(high=0), times=agent_times(settings))
     state = SimpleNamespace(info=SimpleNamespace(settings=settings))
     leader = SimpleNamespace(term=SimpleNamespace(durable=SimpleNamespace(state=state)))
-    slept: list[int] = []
+    speaker = SimpleNamespace(offset=SimpleNamespace(high=0), times=agent_times(settings))
+    link = a_link([])
+    leases = [link._renewed(leader, speaker, SimpleNamespace(worth_ms=worth), 0) for worth in (4_000, 1 << 40)]
+    assert leases == [4_000, settings.session_lease]
+    state.info.settings = replace(settings, grace=settings.grace + 1)
     with pytest.raises(SessionLost):
-        asyncio.run(a_link(slept)._keep_alive(leader, speaker))
-    assert (paused, slept) == ([1, 2, 3, 1], [1_000])
+        link._renewed(leader, speaker, SimpleNamespace(worth_ms=4_000), 0)
 
 
 @pytest.mark.parametrize(("heard_at", "is_refused"), [(49, True), (50, True), (51, False)])

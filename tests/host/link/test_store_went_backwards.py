@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.builtin.sessions import OpenSession
+from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import INDEX_MAX, format_revision, pack_revision, seq_of
 from holdfast.core.model.objects.policies import OverrideAction
@@ -26,7 +27,7 @@ from holdfast.host.link.region.link import REJECTED_RETRY_MS
 from holdfast.host.ports.transport import Reply, Request
 from holdfast.host.protocol.commands import ENVELOPES, ENVELOPES_BATCH
 from holdfast.host.protocol.problem import read_problem
-from holdfast.host.protocol.shipments import SHIPMENTS, KnownPosition, encode_message, read_message
+from holdfast.host.protocol.shipments import SHIPMENTS, KnownPosition, read_message
 from holdfast.host.storage import durable_state
 from tests.support.hosts.faulty_store import FaultyStore
 from tests.support.hosts.ledger_world import as_it_was, until
@@ -197,7 +198,7 @@ def test_a_region_in_whose_name_somebody_else_spoke_goes_on_once_a_person_believ
 
 def knowing(seq: int) -> Callable[[bytes], list[bytes]]:
     """The fate of messages from a platform that knows of a batch at that place which this region never had."""
-    known = encode_message(KnownPosition(pack_revision(seq, INDEX_MAX), "00" * 8))
+    known = encode(KnownPosition(pack_revision(seq, INDEX_MAX), "00" * 8))
     return lambda message: [known if isinstance(read_message(message), KnownPosition) else message]
 
 

@@ -149,6 +149,26 @@ def test_heartbeats_go_on_until_the_session_is_over() -> None:
     assert 3_000 <= loop.time() * 1_000 <= 3_200, "four in each lease, and sooner after one that was not heard"
 
 
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_heartbeats_without_an_answer_of_a_leader_it_follows_are_repeated_ever_more_slowly(is_followed: bool) -> None:
+    silent = problem_reply(503, "not-proven", "the store is silent")
+    replies = [silent, silent, silent, renewed(4_000), silent]
+    pauses: list[int] = []
+
+    async def pause(attempt: int) -> None:
+        pauses.append(attempt)
+
+    def answering(peer: str, request: Request) -> Reply:
+        return replies.pop(0) if replies else problem_reply(409, "no-session", "open one")
+
+    loop = VirtualLoop()
+    speaker = a_speaker(Told(answering), loop)
+    speaker.back_off = pause  # type: ignore[method-assign]
+    with pytest.raises(SessionLost):
+        run_virtual(speaker.keep_alive(lambda one, _sent: one.worth_ms if is_followed else None), loop)
+    assert (pauses, round(loop.time() * 1_000)) == (([1, 2, 3, 1], 1_000) if is_followed else ([1, 2, 3, 4, 5], 0))
+
+
 def renewed(worth_ms: int, term: int = 1, at: int = 5) -> Reply:
     return Reply(200, (JSON,), msgspec.json.encode(Renewed(worth_ms, term, "log", at)))
 

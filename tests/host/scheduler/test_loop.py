@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.commit.draft import CommandAnswer, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import WatchKey, principal
 from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
@@ -31,7 +31,6 @@ from holdfast.host.errors import OutcomeUnknown, Unavailable
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.loop import CHANGES_MS, PROPOSALS_IN_FLIGHT_MAX, SchedulerLoop
 from holdfast.host.scheduler.pending_reporter import REPORT_AGAIN_MS, REPORTS_IN_FLIGHT_MAX, SOON_MS
-from holdfast.host.scheduler.region_client import ProposalAnswer
 from holdfast.host.watch.key_changes import ChangedKeys
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from tests.support.ledgers.region import REPLICA, RegionBench, a_class, a_template
@@ -39,7 +38,7 @@ from tests.support.ledgers.scheduler_world import placed_on
 
 ACTOR = principal("scheduler")
 #: Says what becomes of a proposal; None: the ledger judges it.
-Judge = Callable[[c.Propose], Awaitable[ProposalAnswer | None]]
+Judge = Callable[[c.Propose], Awaitable[CommandAnswer | None]]
 
 
 class Feed:
@@ -75,7 +74,7 @@ class FakeRegion:
         self._ahead = self.bench.at - clock.boot()
         self._published = len(self.bench.log)
 
-    async def at_once(self, command: c.Propose) -> ProposalAnswer | None:
+    async def at_once(self, command: c.Propose) -> CommandAnswer | None:
         return None
 
     # What a scheduler asks
@@ -87,7 +86,7 @@ class FakeRegion:
         self.feeds.append(Feed())
         return self.feeds[-1]
 
-    async def submit(self, command: Any, view: int, policy: int, evidence: bytes) -> ProposalAnswer:
+    async def submit(self, command: Any, view: int, policy: int, evidence: bytes) -> CommandAnswer:
         self.said.append((self.clock.boot(), command))
         envelope = Envelope(ACTOR, command, self._now(), view=view, policy=policy, evidence=evidence)
         if not isinstance(command, c.Propose):
@@ -105,7 +104,7 @@ class FakeRegion:
         self.bench.at = self._ahead + self.clock.boot()
         return self.bench.at
 
-    def give(self, envelope: Envelope[Any]) -> ProposalAnswer:
+    def give(self, envelope: Envelope[Any]) -> CommandAnswer:
         self._now()
         answer = self.bench.give(envelope)
         self.publish()
@@ -275,7 +274,7 @@ def test_a_scheduler_with_nothing_to_do_looks_about_once_a_second() -> None:
 
 def test_a_proposal_that_was_lost_is_made_again_once_it_can_land_no_more() -> None:
     async def story(it: Story) -> None:
-        async def lost(command: c.Propose) -> ProposalAnswer | None:
+        async def lost(command: c.Propose) -> CommandAnswer | None:
             if len(it.region.proposals()) == 1:
                 raise Unavailable("cut")
             return None
@@ -295,7 +294,7 @@ def test_a_proposal_that_was_lost_is_made_again_once_it_can_land_no_more() -> No
 
 def test_a_proposal_that_landed_and_whose_answer_was_lost_is_not_made_again() -> None:
     async def story(it: Story) -> None:
-        async def lost(command: c.Propose) -> ProposalAnswer | None:
+        async def lost(command: c.Propose) -> CommandAnswer | None:
             envelope = Envelope(ACTOR, command, it.bench.at)
             assert isinstance(it.region.give(envelope), Committed)
             raise OutcomeUnknown("the answer was lost")
@@ -314,7 +313,7 @@ def test_a_proposal_that_landed_and_whose_answer_was_lost_is_not_made_again() ->
 
 def test_a_fault_in_what_answers_ends_the_scheduler_loudly() -> None:
     async def story(it: Story) -> None:
-        async def broken(command: c.Propose) -> ProposalAnswer | None:
+        async def broken(command: c.Propose) -> CommandAnswer | None:
             raise ZeroDivisionError("a fault of ours")
 
         it.region.judge = broken
@@ -332,7 +331,7 @@ def test_a_fault_in_what_answers_ends_the_scheduler_loudly() -> None:
 @pytest.mark.parametrize("code", [Code.POLICY, Code.EXPIRED, Code.OVER_GRANT, Code.STALE, Code.NO_SESSION])
 def test_a_ledger_that_refuses_everything_is_not_asked_all_the_time(code: Code) -> None:
     async def story(it: Story) -> None:
-        async def refuse(command: c.Propose) -> ProposalAnswer | None:
+        async def refuse(command: c.Propose) -> CommandAnswer | None:
             facts = {"catch_up_to": 1 << 60} if code is Code.STALE else {}
             return Refused(code, "no", facts)
 
@@ -396,7 +395,7 @@ def test_what_is_declined_each_time_is_reserved_more_and_more_seldom_though_it_l
         plugins = replace(BUILT_IN, binds=(declines,), reserves=(declines,))
         say = it.region.submit
 
-        async def from_afar(command: Any, view: int, policy: int, evidence: bytes) -> ProposalAnswer:
+        async def from_afar(command: Any, view: int, policy: int, evidence: bytes) -> CommandAnswer:
             answer = await say(command, view, policy, evidence)
             await it.clock.sleep(20)
             return answer
@@ -418,7 +417,7 @@ def test_what_is_declined_each_time_is_reserved_more_and_more_seldom_though_it_l
 
 def test_a_ledger_that_refuses_one_tenant_is_asked_for_the_others_at_once() -> None:
     async def story(it: Story) -> None:
-        async def refuse(command: c.Propose) -> ProposalAnswer | None:
+        async def refuse(command: c.Propose) -> CommandAnswer | None:
             mine = any(group.assignment == 100 for group in command.groups)
             return Refused(Code.POLICY, "no") if mine and len(command.groups) == 1 else None
 
@@ -476,7 +475,7 @@ def test_a_report_that_nobody_heard_is_made_again_at_the_next_look() -> None:
         say = it.region.submit
         fails = [True]
 
-        async def faithless(command: Any, *rest: Any) -> ProposalAnswer:
+        async def faithless(command: Any, *rest: Any) -> CommandAnswer:
             if isinstance(command, c.ReportPending) and fails[0]:
                 it.region.said.append((it.clock.boot(), command))
                 raise Unavailable("cut")
@@ -510,7 +509,7 @@ def test_of_many_that_wait_a_few_are_told_at_a_time_and_all_in_the_end() -> None
     async def story(it: Story) -> None:
         say, now, most = it.region.submit, [0], [0]
 
-        async def slowly(command: Any, *rest: Any) -> ProposalAnswer:
+        async def slowly(command: Any, *rest: Any) -> CommandAnswer:
             now[0] += 1
             most[0] = max(most[0], now[0])
             await it.clock.sleep(20)

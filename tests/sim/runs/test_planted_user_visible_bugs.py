@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import ExitReason, RunKey, RunSpec
+from holdfast.agent.drivers.driver import ExitReason, RunSpec
 from holdfast.agent.drivers.simulated import SimulatedBehavior
 from holdfast.agent.probe_manager import ProbeManager
 from holdfast.api.server.context import ServerContext
 from holdfast.core.agent import plan
+from holdfast.core.agent.plan import RunKey
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin import overrides
 from holdfast.core.ledger.reconciler import NO_CHANGES

@@ -14,7 +14,7 @@ from holdfast.core.model.records.decisions import Denial
 from holdfast.host.ports.audit_store import AuditIndexQuery
 from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoredBatch
-from holdfast.stores.indexes.audit_store import MemoryAuditStore, SqliteAuditStore, _level
+from holdfast.stores.indexes.audit_store import AuditDatabase, _level
 
 NOBODY, TENANT, OPERATOR = "nobody", "tenant/shop", "person/ops"
 #: Less than is written below.
@@ -34,7 +34,7 @@ def entries(stored: StoredBatch) -> list[AuditEntry]:
     return [*found, an_entry(seq, 21, OPERATOR, b"deed")] if seq in (1, 200) else found
 
 
-async def filled(kept: MemoryAuditStore, batches: int) -> None:
+async def filled(kept: AuditDatabase, batches: int) -> None:
     for first in range(1, batches + 1, 50):
         some = [StoredBatch("log", seq, b"", b"") for seq in range(first, first + 50)]
         await kept.add(some, entries, IndexPosition("log", first + 49, b""))
@@ -43,7 +43,7 @@ async def filled(kept: MemoryAuditStore, batches: int) -> None:
 @pytest.mark.parametrize("where", ["memory", "file"])
 def test_who_fills_the_audit_loses_its_own_oldest_entries_and_nobody_elses(where: str, tmp_path: Path) -> None:
     async def main() -> None:
-        kept = MemoryAuditStore() if where == "memory" else SqliteAuditStore(tmp_path / "audit.db")
+        kept = AuditDatabase() if where == "memory" else AuditDatabase(tmp_path / "audit.db")
         await filled(kept, 400)
         size = await kept.tidy(0, ROOM)
         assert ROOM // 2 < size <= ROOM

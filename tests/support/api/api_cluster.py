@@ -43,8 +43,8 @@ from holdfast.host.ports.store import Store
 from holdfast.host.ports.transport import Reply, Request
 from holdfast.sim.actors.server_files import TokenFile, token_source
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
-from holdfast.stores.indexes.audit_store import MemoryAuditStore
-from holdfast.stores.indexes.decision_store import MemoryDecisionStore
+from holdfast.stores.indexes.audit_store import AuditDatabase
+from holdfast.stores.indexes.decision_store import DecisionDatabase
 from holdfast.stores.memory import MemoryStore
 from holdfast.transports.in_process import LocalNetwork
 from tests.support.api.transports import Peer
@@ -113,13 +113,13 @@ class Part:
         self.name = name
         self.peer = peer
         self.ledger: Ledger[Any] = Ledger(definition, store, world.clock, ServerIdentity(name, start))
-        self.decisions = DecisionIndex(self.ledger, MemoryDecisionStore()) if definition is REGION else None
+        self.decisions = DecisionIndex(self.ledger, DecisionDatabase()) if definition is REGION else None
         admission = ServerAdmission(self.ledger)
         self.ledger.leader_tasks["servers"] = admission.run
         #: The file in which this server keeps its token: who starts it anew hands it on.
         self.file = TokenFile()
         self.token = ServerTokenKeeper(self.ledger, self.file, token_source(Random(name)), admission.wake)
-        self.audit = AuditIndex(self.ledger, MemoryAuditStore())
+        self.audit = AuditIndex(self.ledger, AuditDatabase())
         own = self.token.current
         self.api = ApiServer(self.ledger, peer, limits=limits, kept=self.decisions, own=own, audit=self.audit)
         peer.serve(self.api.serve)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.commit.draft import fold
 from holdfast.core.ledger.commit.watch import WatchKey
-from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.partial import RefusedPart, decode_refused_parts
 from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.region.definition import REGION
@@ -27,8 +25,6 @@ from holdfast.core.scheduling.queue.peers import ALONE, peers_of
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup
 from holdfast.core.scheduling.scheduler import WATCHES, Proposal, Scheduler
 from tests.support.ledgers.region import SCHEDULER, RegionBench
-
-_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class Follower:
@@ -107,7 +103,7 @@ class Follower:
             self.scheduler.on_refused(attempt, answer.code, unmet, behind)
             unmet = unmet or [RefusedPart(0, 0, answer.code.value, answer.message)]
         else:
-            unmet = _unmet.decode(answer.answer) if answer.answer else []
+            unmet = decode_refused_parts(answer.answer)
             self.scheduler.on_accepted(attempt, answer.revision, unmet)
         self.refused += unmet
         return unmet

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import Driver, RunKey, RunSpec, RunState, RunStatus
+from holdfast.agent.drivers.driver import Driver, RunSpec, RunStatus
 from holdfast.agent.drivers.process.cgroups import Cgroups
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.drivers.process.guard_files import GuardRecord, UnreadableGuardFile, read_record
@@ -25,6 +25,8 @@ from holdfast.agent.drivers.process.leftovers import kill_once
 from holdfast.agent.drivers.process.run_folders import run_name
 from holdfast.agent.drivers.process.settings import TENANT_USERS, ProcessSettings
 from holdfast.agent.guard import kernel
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.values.settings import DEFAULT_TIMES
 from holdfast.host.ports.clock import SystemClock
 
@@ -177,7 +179,7 @@ def found(driver: Driver, binding: RunKey = BINDING) -> RunStatus | None:
     return next((live for live in driver.runs() if (live.slot, live.epoch) == binding), None)
 
 
-async def until(driver: Driver, state: RunState, binding: RunKey = BINDING, limit: float = 60) -> RunStatus:
+async def until(driver: Driver, state: ProcessState, binding: RunKey = BINDING, limit: float = 60) -> RunStatus:
     """Wait until the driver says so."""
 
     async def wait() -> RunStatus:

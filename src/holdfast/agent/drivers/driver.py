@@ -16,6 +16,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.objects.workloads import DriverKind as Kind
 from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.settings import AgentTimes
@@ -23,9 +24,6 @@ from holdfast.core.model.values.structs import Revision, SlotKey
 
 #: Errors of the agent itself: no free descriptors, no memory. They show nothing about the process that is examined.
 OWN_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-
-#: The run of a slot under a binding.
-RunKey = tuple[SlotKey, Revision]
 
 
 class RunSpec(Struct, frozen=True):
@@ -53,14 +51,6 @@ class RunSpec(Struct, frozen=True):
     deadline: int = 0
     grace_ms: int = 10_000
     tenant: str = ""
-
-
-class RunState(StrEnum):
-    """The state of a run in its driver."""
-
-    RUNNING = "running"
-    STOPPING = "stopping"
-    ENDED = "ended"
 
 
 class ExitReason(StrEnum):
@@ -91,7 +81,7 @@ class RunStatus(Struct, frozen=True):
     slot: SlotKey
     epoch: Revision
     name: str
-    state: RunState
+    state: ProcessState
     since: int
     pid: int = 0
     leased: bool = False

@@ -19,12 +19,12 @@ from holdfast.agent.drivers.driver import (
     Capabilities,
     ExitReason,
     LimitMethod,
-    RunKey,
     RunSpec,
-    RunState,
     RunStatus,
     StartFault,
 )
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.objects.workloads import DriverKind as Kind
 from holdfast.core.model.records.nodes import OVERRUN_MS
 from holdfast.core.model.values.settings import AgentTimes
@@ -94,19 +94,19 @@ class SimulatedRun:
         """Return its status at this time."""
         work = self.work
         deadline = self.deadline if work.leased else 0
-        live = RunStatus(work.slot, work.epoch, work.name, RunState.RUNNING, self.began, 0, work.leased, deadline)
+        live = RunStatus(work.slot, work.epoch, work.name, ProcessState.RUNNING, self.began, 0, work.leased, deadline)
         if now < min(self.asked_at(), self.ends_at()):
             return live
         habit = self.habit
         if self.by_itself_at() <= min(self.asked_at(), now):
-            return replace(live, state=RunState.ENDED, code=habit.code, why=habit.why, detail="it ended by itself")
+            return replace(live, state=ProcessState.ENDED, code=habit.code, why=habit.why, detail="it ended by itself")
         why = ExitReason.STOPPED if self.asked < self.deadline else ExitReason.DEADLINE
         if now < self.ends_at():
-            return replace(live, state=RunState.STOPPING, why=why)
+            return replace(live, state=ProcessState.STOPPING, why=why)
         if self.asked_at() + habit.stop_ms <= self.ends_at():
-            return replace(live, state=RunState.ENDED, code=habit.code, why=why, detail="it was asked to end")
+            return replace(live, state=ProcessState.ENDED, code=habit.code, why=why, detail="it was asked to end")
         why = ExitReason.KILLED if why is ExitReason.STOPPED else why
-        return replace(live, state=RunState.ENDED, signal=9, why=why, detail="it did not end within its grace")
+        return replace(live, state=ProcessState.ENDED, signal=9, why=why, detail="it did not end within its grace")
 
 
 #: What an agent that is root can enforce.
@@ -159,8 +159,10 @@ class SimulatedMachine:
         now = self.clock.boot()
         for binding, process in self.processes.items():
             seen = process.seen(now)
-            gone = replace(seen, state=RunState.ENDED, why=ExitReason.REBOOTED, detail="the machine was started anew")
-            self.lost[binding] = seen if seen.state is RunState.ENDED else gone
+            gone = replace(
+                seen, state=ProcessState.ENDED, why=ExitReason.REBOOTED, detail="the machine was started anew"
+            )
+            self.lost[binding] = seen if seen.state is ProcessState.ENDED else gone
             process.killed = min(process.killed, now)
         self.processes.clear()
 
@@ -221,7 +223,7 @@ class SimulatedDriver:
         """Return 0 as long as the process runs, and 1 otherwise."""
         del command, limit_ms
         process = self._machine.processes.get((work.slot, work.epoch))
-        return 0 if process is not None and process.seen(self._clock.boot()).state is RunState.RUNNING else 1
+        return 0 if process is not None and process.seen(self._clock.boot()).state is ProcessState.RUNNING else 1
 
     def keep(self, times: AgentTimes) -> int:
         """Use these durations. They can always be met."""

@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from holdfast.api.kinds import PLATFORM
 from holdfast.api.serialization.registry import parse, struct_serializer_for
+from holdfast.core.ledger.commit.authorization import PEOPLE
 from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.rules import CommandRule
-
-_PEOPLE = frozenset({"person", "tenant"})
 
 
 @cache
@@ -22,7 +21,7 @@ def rules(ledger: str) -> dict[str, CommandRule[Any]]:
     from holdfast.core.region.definition import RULES as REGION_RULES
 
     definition = PLATFORM_RULES if ledger in PLATFORM else REGION_RULES
-    found = {tag_of(rule.command): rule for rule in definition.values() if _PEOPLE.intersection(rule.owners)}
+    found = {tag_of(rule.command): rule for rule in definition.values() if set(PEOPLE).intersection(rule.owners)}
     return dict(sorted(found.items()))
 
 

@@ -1,7 +1,4 @@
-"""A row of a ledger's state as a document. The state is used to look up names.
-
-Size: one small function for each kind.
-"""
+"""A row of a ledger's state as a document. The state is used to look up names."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 from holdfast.api.kinds import ResourceKind
 from holdfast.api.resources import platform_types as s
 from holdfast.api.resources import region_types, reported_types
-from holdfast.api.resources.tables import PLATFORM_PREFIX, assignment_name, is_region, name_of
+from holdfast.api.resources.tables import PLATFORM_PREFIX, assignment_name, is_region, name_of, view_from
 from holdfast.api.serialization.registry import render
 from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
@@ -42,29 +39,10 @@ def view_of_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> A
 def _assignment(state: Any, name: str, key: Any, row: Any) -> s.AssignmentView:
     tally = state.phase_counts.get(row.uid) if is_region(state) else None
     phases = sorted((phase.value, count) for phase, count in zip(PHASES, tally or (), strict=False) if count)
-    spec = s.AssignmentSpec(
-        workload=row.workload_name,
-        workload_uid=row.workload,
-        region=row.region,
-        purpose=row.purpose,
-        stage=row.stage,
-        generation=row.generation,
-        shares=row.shares,
-        accounts=row.accounts,
-        priority_class=row.priority_class,
-        disruption=row.disruption,
-        exclusive=row.exclusive,
-        ordinals=tuple(format_ranges(row.ordinals)),
-        right_until=row.right_until,
-        jurisdictions=row.jurisdictions,
-        batch=row.batch,
-        deadline=row.deadline,
-        fails_late=row.fails_late,
-    )
-    replicas, rights = (
-        sum(share.count for share in row.shares),
-        count_numbers(row.ordinals) + count_numbers(row.returning),
-    )
+    ordinals = tuple(format_ranges(row.ordinals))
+    spec = view_from(s.AssignmentSpec, row, workload=row.workload_name, workload_uid=row.workload, ordinals=ordinals)
+    replicas = sum(share.count for share in row.shares)
+    rights = count_numbers(row.ordinals) + count_numbers(row.returning)
     status = s.AssignmentStatus(replicas=replicas, phases=tuple(phases), rights=rights)
     meta = Meta(name=name, uid=row.uid, tenant=row.tenant, revision=row.revision)
     return s.AssignmentView(meta=meta, spec=spec, status=status)
@@ -73,10 +51,7 @@ def _assignment(state: Any, name: str, key: Any, row: Any) -> s.AssignmentView:
 def _grant(state: Any, name: str, key: Any, row: Any) -> s.GrantView:
     here = is_region(state)
     region = state.region.name if here else row.region
-    spec = s.GrantSpec(
-        account=row.account, region=region, version=row.version, target=row.target, ends=row.ends,
-        protected=row.protected,
-    )  # fmt: skip
+    spec = view_from(s.GrantSpec, row, region=region)
     if not here:
         status = s.GrantStatus(charged=row.offered, settled=row.settled, acknowledged=row.acknowledged)
         return s.GrantView(meta=Meta(name=name, uid=row.uid, revision=row.revision), spec=spec, status=status)
@@ -95,26 +70,20 @@ def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicyView:
     else:
         held: list[Validity] = state.validities.values()
         valid = [s.PolicyScopeView(region=one.region, tenant=one.scope) for one in held if one.revision == row.revision]
-    status = s.PolicyStatus(stage=row.stage, author=row.author, at=row.at, valid=tuple(valid))
+    status = view_from(s.PolicyStatus, row, valid=tuple(valid))
     meta = Meta(name=name, uid=row.revision, revision=row.revision, created=row.at)
     return s.SchedulerPolicyView(meta=meta, spec=row.document, status=status)
 
 
 def _override(state: Any, name: str, key: Any, row: Any) -> s.OverrideView:
     source = "platform" if name.startswith(PLATFORM_PREFIX) or not is_region(state) else "region"
-    spec = s.OverrideSpec(
-        action=row.action, region=row.region, target=row.target, reason=row.reason, ends=row.ends, facts=row.facts
-    )
-    status = s.OverrideStatus(owner=row.owner, opened=row.opened, source=source)
+    spec, status = view_from(s.OverrideSpec, row), view_from(s.OverrideStatus, row, source=source)
     return s.OverrideView(meta=Meta(name=name, uid=row.uid, revision=row.uid), spec=spec, status=status)
 
 
 def _breach(state: Any, name: str, key: Any, row: Any) -> s.BreachView:
-    status = s.BreachStatus(
-        subject=_subject(state, row.key), overshoot=row.overshoot, owner=row.owner, opened=row.opened,
-        deadline=row.deadline,
-    )  # fmt: skip
-    return s.BreachView(meta=Meta(name=name), spec=s.BreachSpec(invariant=row.invariant, key=row.key), status=status)
+    status = view_from(s.BreachStatus, row, subject=_subject(state, row.key))
+    return s.BreachView(meta=Meta(name=name), spec=view_from(s.BreachSpec, row), status=status)
 
 
 def _subject(state: Any, key: str) -> str:
@@ -134,75 +103,46 @@ def _subject(state: Any, key: str) -> str:
 
 def _session(state: Any, name: str, key: Any, row: Any) -> s.SessionView:
     meta = Meta(name=name, uid=row.uid, revision=row.uid)
-    status = s.SessionStatus(opened=row.opened, high=row.high)
-    return s.SessionView(meta=meta, spec=s.SessionSpec(principal=row.principal), status=status)
+    return s.SessionView(meta=meta, spec=view_from(s.SessionSpec, row), status=view_from(s.SessionStatus, row))
 
 
 def _node(state: Any, name: str, key: Any, row: Any) -> region_types.NodeView:
     room = state.node_usage.get(row.uid) or EMPTY_USAGE
     report = state.node_reports.get(row.uid) or nodes.NO_REPORT
-    spec = region_types.NodeSpec(
-        cordoned=row.cordoned, draining=row.draining, taints=row.taints, labels=row.labels, tenancy=row.tenancy,
-        note=row.note,
-    )  # fmt: skip
-    status = region_types.NodeStatus(
-        pool=row.pool,
-        zone=row.zone,
-        health=row.health,
+    status = view_from(
+        region_types.NodeStatus,
+        row,
         usable=nodes.usable(row),
-        capacity=row.capacity,
         firm=room.firm,
         taken=room.all,
         held=room.held,
         free=subtract(row.capacity, elementwise_max(room.all, add(room.firm, room.held))),
-        devices=row.devices,
-        ports=row.ports,
-        reported_labels=row.reported_labels,
-        session=row.session,
-        session_ended=row.session_ended,
         replicas=len(slot_keys(room)),
         reservations=len(room.holds),
         waiting=room.waiting,
-        address=row.address,
         load=region_types.NodeLoadView(cpu=report.cpu, memory=report.memory, since=report.at),
         present=report.present,
-        machine=region_types.MachineView(id=row.machine.id, host=row.machine.host, boot=row.machine.boot),
-        capabilities=row.capabilities,
-        tenant=row.tenant,
+        machine=view_from(region_types.MachineView, row.machine),
         shares_user=shares_a_user(row),
         conditions=node_conditions(row, state.info.settings),
     )
     labels = tuple(sorted({**dict(row.reported_labels), **dict(row.labels)}.items()))
     meta = Meta(name=row.name, uid=row.uid, revision=row.revision, labels=labels)
-    return region_types.NodeView(meta=meta, spec=spec, status=status)
+    return region_types.NodeView(meta=meta, spec=view_from(region_types.NodeSpec, row), status=status)
 
 
 def _replica(state: Any, name: str, key: Any, row: Any) -> region_types.ReplicaView:
     assignment = state.assignments[row.assignment]
     node = state.nodes.get(row.node) if row.node else None
-    spec = region_types.ReplicaSpec(
-        workload=assignment.workload_name, workload_uid=row.workload, region=state.region.name, ordinal=row.ordinal,
-        assignment=assignment_name(assignment), template=row.template, next_template=row.next_template,
-        account=row.account,
+    spec = view_from(
+        region_types.ReplicaSpec, row, workload=assignment.workload_name, workload_uid=row.workload,
+        region=state.region.name, assignment=assignment_name(assignment),
     )  # fmt: skip
-    status = region_types.ReplicaStatus(
-        stage="request" if row.phase is PENDING else "reservation" if row.phase is RESERVED else "binding",
-        phase=row.phase,
-        since=row.since,
-        by=row.by,
-        cause=row.cause,
-        node=node.name if node is not None else "",
-        epoch=row.epoch,
-        evidence=row.evidence,
-        devices=row.devices,
-        ports=row.ports,
-        ends=row.ends,
-        restarts=row.restarts,
+    stage = "request" if row.phase is PENDING else "reservation" if row.phase is RESERVED else "binding"
+    status = view_from(
+        region_types.ReplicaStatus, row, stage=stage, node=node.name if node is not None else "",
         waits_for=len(row.waits_for),
-        firm=row.firm,
-        detail=row.detail,
-        failure=row.failure,
-    )
+    )  # fmt: skip
     return region_types.ReplicaView(
         meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status
     )
@@ -214,10 +154,8 @@ def _endpoint(state: Any, name: str, key: Any, row: Any) -> region_types.Endpoin
         workload=assignment.workload_name, workload_uid=row.workload, region=state.region.name, ordinal=row.ordinal
     )
     host = f"[{node.address}]" if ":" in node.address else node.address
-    status = region_types.EndpointStatus(
-        phase=row.phase, since=row.since, addresses=tuple(f"{host}:{port}" for port in row.ports), node=node.name,
-        zone=node.zone, epoch=row.epoch,
-    )  # fmt: skip
+    addresses = tuple(f"{host}:{port}" for port in row.ports)
+    status = view_from(region_types.EndpointStatus, row, addresses=addresses, node=node.name, zone=node.zone)
     return region_types.EndpointView(
         meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status
     )
@@ -225,33 +163,19 @@ def _endpoint(state: Any, name: str, key: Any, row: Any) -> region_types.Endpoin
 
 def _request(state: Any, name: str, key: Any, row: Any) -> region_types.SchedulingRequestView:
     assignment = state.assignments[row.assignment]
-    spec = region_types.RequestSpec(
-        workload=assignment.workload_name, region=assignment.region, purpose=assignment.purpose,
-        template=row.template, priority_class=assignment.priority_class,
-    )  # fmt: skip
-    status = region_types.RequestStatus(
-        open=row.open, since=row.since, examined=row.examined, attempts=row.attempts, reasons=row.reasons
-    )
-    return region_types.SchedulingRequestView(
-        meta=Meta(name=name, uid=row.uid, tenant=assignment.tenant), spec=spec, status=status
-    )
+    spec = view_from(region_types.RequestSpec, assignment, workload=assignment.workload_name, template=row.template)
+    meta, status = Meta(name=name, uid=row.uid, tenant=assignment.tenant), view_from(region_types.RequestStatus, row)
+    return region_types.SchedulingRequestView(meta=meta, spec=spec, status=status)
 
 
 def _reservation(state: Any, name: str, key: Any, row: Any) -> region_types.ReservationView:
     assignment = state.assignments.get(row.assignment) if row.assignment else None
     node = state.nodes.get(row.node)
-    spec = region_types.ReservationSpec(
-        purpose=row.purpose,
-        owner=row.owner,
+    spec = view_from(
+        region_types.ReservationSpec,
+        row,
         node=node.name if node is not None else show_revision(row.node),
-        need=row.need,
-        account=row.account,
-        ends=row.ends,
-        tenant=row.tenant,
         assignment=assignment_name(assignment) if assignment is not None else "",
-        template=row.template,
-        devices=row.devices,
-        device_milli=row.device_milli,
     )
     return region_types.ReservationView(meta=Meta(name=name, uid=row.uid, revision=changed_at(row)), spec=spec)
 

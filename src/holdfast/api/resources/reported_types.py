@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.api.resources.tables import view_from
 from holdfast.core.model.objects import topology, workloads
 from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.region_reports import Failing, Nodes, StoredSummary, Trouble, Waiting
@@ -86,10 +87,8 @@ VIEWS_BY_KIND: dict[str, type[Document]] = {"Workload": WorkloadView, "Region": 
 
 def workload_view(state: PlatformState, name: str, key: Any, row: workloads.Workload) -> WorkloadView:
     """Return a workload with its progress in each region."""
-    said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
-    return WorkloadView(
-        meta=row.meta, spec=row.spec, status=WorkloadStatusView(**said, regions=_in_regions(state, row))
-    )
+    status = view_from(WorkloadStatusView, row.status, regions=_in_regions(state, row))
+    return WorkloadView(meta=row.meta, spec=row.spec, status=status)
 
 
 def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[WorkloadInRegionView, ...]:
@@ -129,10 +128,9 @@ def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[Workload
 
 def region_view(state: PlatformState, name: str, key: Any, row: topology.Region) -> RegionView:
     """Return a region with its last summary."""
-    said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
     known = state.summaries.get(row.meta.name)
     summary = _summary(known) if known is not None else None
-    return RegionView(meta=row.meta, spec=row.spec, status=RegionStatusView(**said, summary=summary))
+    return RegionView(meta=row.meta, spec=row.spec, status=view_from(RegionStatusView, row.status, summary=summary))
 
 
 def _summary(known: StoredSummary) -> RegionSummaryView:

@@ -9,7 +9,9 @@ uid. Revisions of a policy share its name and are also found by revision. Object
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from holdfast.api.kinds import ResourceKind
 from holdfast.core.ledger.revision import format_revision
@@ -23,43 +25,27 @@ from holdfast.core.region.state.tables import RegionState
 
 KeyedRow = tuple[Any, Any]
 
-_PLATFORM_TABLES = {
-    "Tenant": "tenants",
-    "Quota": "quotas",
-    "PriorityClass": "priority_classes",
-    "Principal": "principals",
-    "Token": "tokens",
-    "Region": "regions",
-    "NodePool": "pools",
-    "RecoveryBudget": "budgets",
-    "Workload": "workloads",
-    "Assignment": "assignments",
-    "Grant": "grants",
-    "SchedulerPolicy": "policies",
-    "Override": "overrides",
-    "Breach": "breaches",
-    "Session": "sessions",
-}
-_REGION_TABLES = {
-    "PriorityClass": "classes",
-    "Principal": "principals",
-    "Token": "tokens",
-    "Assignment": "assignments",
-    "Grant": "allowances",
-    "SchedulerPolicy": "policies",
-    "Override": "overrides",
-    "Breach": "breaches",
-    "Session": "sessions",
-    "Node": "nodes",
-    "Replica": "slots",
-    "Endpoint": "slots",
-    "SchedulingRequest": "requests",
-    "Reservation": "holds",
-}
+#: By ledger and kind: the table, where it does not have the plural of the kind.
+_TABLES = {
+    "platform": {"PriorityClass": "priority_classes", "NodePool": "pools", "RecoveryBudget": "budgets"},
+    "region": {
+        "PriorityClass": "classes", "Grant": "allowances", "Replica": "slots", "Endpoint": "slots",
+        "Reservation": "holds",
+    },
+}  # fmt: skip
 #: Characters of a template's digest that tell the few templates of one assignment apart.
 DIGEST_SHOWN = 12
 #: Prefix of the uid of a platform override, where a region shows it with its own.
 PLATFORM_PREFIX = "platform/"
+
+
+V = TypeVar("V", bound=Struct)
+
+
+def view_from(view: type[V], row: Any, **others: Any) -> V:
+    """Return a part of a document with the row's fields of the same name, except `others`."""
+    own = {name: getattr(row, name) for name in view.__struct_fields__ if name not in others}
+    return view(**own, **others)
 
 
 def is_region(state: LedgerState) -> bool:
@@ -74,7 +60,7 @@ def ledger_of(state: LedgerState) -> str:
 
 def table_of(kind: ResourceKind, state: LedgerState) -> Table[Any, Any]:
     """Return the table of the kind in this ledger."""
-    return state.table((_REGION_TABLES if is_region(state) else _PLATFORM_TABLES)[kind.name])
+    return state.table(_TABLES[ledger_of(state)].get(kind.name, kind.plural))
 
 
 def iter_rows(kind: ResourceKind, state: LedgerState) -> Iterable[KeyedRow]:

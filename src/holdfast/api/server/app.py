@@ -141,9 +141,8 @@ class ApiServer:
 
     async def _answer(self, route: Route, call: ApiRequest) -> Reply | StreamReply:
         ctx, request = self.ctx, call.request
-        refused = None if route.is_open else refuse_route(call.caller, ctx.state.info.ledger, route.by)
-        if refused is not None:
-            raise ApiError(ctx.deny(call, refused))
+        if not route.is_open:
+            ctx.require(call, refuse_route(call.caller, ctx.state.info.ledger, route.by))
         _require_known_params(route, request)
         if len(request.body) > ctx.limits.body_bytes:
             raise ApiError(_too_large(len(request.body), ctx.limits.body_bytes))

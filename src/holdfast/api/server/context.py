@@ -143,13 +143,15 @@ class ServerContext:
             call.held_at = seq
         return refused
 
-    def deny(self, call: ApiRequest, found: Problem, tenant: str = "") -> Problem:
-        """Record a denial and return it."""
+    def require(self, call: ApiRequest, refused: Problem | None, tenant: str = "") -> None:
+        """End a refused request, and record the denial."""
+        if refused is None:
+            return
         # A denied caller must not choose what is recorded: only the route, and the tenant if it exists.
         endpoint = "/".join(call.request.path.strip("/").split("/")[:2])
         known = tenant if tenant in getattr(self.state, "tenants", ()) else ""
-        self.denials.note(call.caller.actor, f"{call.request.verb} /{endpoint}", found.code, known)
-        return found
+        self.denials.note(call.caller.actor, f"{call.request.verb} /{endpoint}", refused.code, known)
+        raise ApiError(refused)
 
 
 def check_rate(ctx: ServerContext, call: ApiRequest, *keys: str) -> None:

@@ -111,14 +111,8 @@ async def _ask_region(
     ctx: ServerContext, call: ApiRequest, there: request_signatures.RequestTarget, onward: Request
 ) -> Reply:
     """Return the region's reply. The request has a slot, so an unresponsive region delays only its own callers."""
-    actor = call.caller.actor
-    full = ctx.to_regions.acquire(actor)
-    if full is not None:
-        raise ApiError(full)
-    try:
+    with call.slot(ctx.to_regions):
         return await ctx.transport.call(there.address, onward, _part(call.timeout_ms))
-    finally:
-        ctx.to_regions.release(actor)
 
 
 def _checked_reply(ctx: ServerContext, region: Region, onward: Request, found: Reply) -> Reply:

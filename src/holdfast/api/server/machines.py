@@ -21,13 +21,12 @@ from holdfast.api.server.streams import machine_stream
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.commit.authorization import PEOPLE
-from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.commit.draft import CommandAnswer, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.values.limits import TEXT_MAX
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.errors import Unavailable
-from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.link.platform.server import serve_shipments
 from holdfast.host.ports.transport import Reply, StreamReply
 from holdfast.host.protocol.bindings import SESSION

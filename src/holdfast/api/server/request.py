@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -10,12 +12,13 @@ import msgspec
 from holdfast.api.problems import Problem, from_refusal, problem
 from holdfast.api.resources.decision import WORKLOAD_PATTERN
 from holdfast.api.serialization.field_errors import InvalidDocument
-from holdfast.api.serialization.scalars import TOKEN_PATTERN
+from holdfast.api.serialization.scalars import TOKEN_PATTERN, parse_instant
 from holdfast.api.serialization.strict_json import parse_json
 from holdfast.api.server.authentication import Caller
-from holdfast.api.server.limits import ServerLimits
+from holdfast.api.server.limits import ConcurrencyLimiter, ServerLimits
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.revision import RevisionToken
+from holdfast.core.model.values.structs import Instant
 from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.ports.transport import Pairs, Reply, Request, first_value
 
@@ -56,6 +59,17 @@ class ApiRequest:
         assert self._caller is not None, "this route has no caller"
         return self._caller
 
+    @contextmanager
+    def slot(self, limiter: ConcurrencyLimiter) -> Iterator[None]:
+        """Hold one of the limiter's slots for the caller. A request that gets none is refused."""
+        full = limiter.acquire(self.caller.actor)
+        if full is not None:
+            raise ApiError(full)
+        try:
+            yield
+        finally:
+            limiter.release(self.caller.actor)
+
     def header(self, name: str) -> str:
         """Return a header's value; empty if it is missing."""
         return first_value(self.request.headers, name)
@@ -63,6 +77,25 @@ class ApiRequest:
     def query(self, name: str) -> str:
         """Return the value of a query parameter; empty if it is missing."""
         return first_value(self.request.query, name)
+
+    def given(self, name: str) -> str | None:
+        """Return the value of a query parameter; None if it is missing."""
+        return next((value for key, value in self.request.query if key == name), None)
+
+    def matching(self, name: str, pattern: str, form: str) -> str | None:
+        """Return a query parameter of this pattern, in words `form`; None if it is missing."""
+        value = self.given(name)
+        if value is not None and re.fullmatch(pattern, value) is None:
+            raise ApiError(problem("unreadable", f"{name} must be {form}, not {value[:80]!r}"))
+        return value
+
+    def instant(self, name: str) -> Instant:
+        """Return a query parameter that is a time; 0 if it is missing."""
+        value = self.given(name)
+        found = 0 if value is None else parse_instant(value)
+        if found is None:
+            raise ApiError(problem("unreadable", f"{name} must be a time in RFC 3339, not {str(value)[:80]!r}"))
+        return found
 
     def flag(self, name: str) -> bool:
         """Return a boolean query parameter."""
@@ -73,8 +106,8 @@ class ApiRequest:
 
     def count(self, name: str, otherwise: int, most: int) -> int:
         """Return a query parameter that is a number from 1 on, reduced to `most` if it is larger."""
-        said = [value for key, value in self.request.query if key == name]
-        return _number(name, said[0], most) if said else otherwise
+        said = self.given(name)
+        return otherwise if said is None else _number(name, said, most)
 
     def is_dry_run(self) -> bool:
         """Whether the request is a dry run."""
@@ -91,8 +124,8 @@ class ApiRequest:
 
     def since(self) -> RevisionToken | None:
         """Return the revision token to continue from, if the request has one."""
-        said = [value for name, value in self.request.query if name == "since"]
-        return parse_token(said[0]) if said else None
+        said = self.given("since")
+        return None if said is None else parse_token(said)
 
     def json(self) -> Any:
         """Return the body as plain values."""
@@ -134,16 +167,17 @@ def json_reply(tree: Any, headers: Pairs = (), status: int = 200) -> Reply:
 
 def workload_param(call: ApiRequest) -> str | None:
     """Return the parameter `workload` as it was sent; None if it is missing."""
-    said = dict(reversed(call.request.query)).get("workload")
-    if said is not None and re.fullmatch(WORKLOAD_PATTERN, said) is None:
-        raise ApiError(problem("unreadable", f"workload must be [TENANT/]NAME, not {said[:80]!r}"))
-    return said
+    return call.matching("workload", WORKLOAD_PATTERN, "[TENANT/]NAME")
+
+
+def contradictory(text: str) -> ApiError:
+    """Return the error of parameters that contradict each other."""
+    return ApiError(from_refusal(Refused(Code.CONTRADICTORY, text)))
 
 
 def split_workload_name(tenant: str, workload: str) -> tuple[str, str]:
     """Return the tenant and the name of a workload that may contain its tenant."""
     owner, slash, name = workload.partition("/")
     if slash and tenant not in ("", owner):
-        text = f"tenant {tenant[:80]!r} and workload {workload[:80]!r} contradict each other"
-        raise ApiError(from_refusal(Refused(Code.CONTRADICTORY, text)))
+        raise contradictory(f"tenant {tenant[:80]!r} and workload {workload[:80]!r} contradict each other")
     return (owner, name) if slash else (tenant, workload)

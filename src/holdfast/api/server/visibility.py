@@ -11,7 +11,7 @@ from __future__ import annotations
 from holdfast.api.problems import Problem, from_refusal
 from holdfast.api.server.authentication import Caller
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.authorization import MACHINES
+from holdfast.core.ledger.commit.authorization import MACHINES, PEOPLE
 from holdfast.core.model.objects.principals import Permission
 
 #: Machine principals that each kind of ledger serves.
@@ -36,7 +36,7 @@ def refuse_route(caller: Caller, ledger: str, kinds: tuple[str, ...]) -> Problem
 
 def refuse_reading(caller: Caller, ledger: str, plural: str) -> Problem | None:
     """Refuse a caller that may not read this kind at all."""
-    if caller.kind in ("person", "tenant"):
+    if caller.kind in PEOPLE:
         if not caller.has(Permission.READ):
             return _denied(Code.NO_RIGHT, f"{caller.actor} lacks the permission read", {"right": "read"})
         region = caller.principal.spec.scope.region
@@ -53,7 +53,7 @@ def refuse_reading(caller: Caller, ledger: str, plural: str) -> Problem | None:
 def refuse_audit(caller: Caller, ledger: str) -> Problem | None:
     """Refuse a caller that may not read the audit: it needs the permission `audit` or `operate`. With a region as its
     scope it reads that region only, and for a tenant only entries about that tenant."""
-    if caller.kind not in ("person", "tenant") or not (caller.has(Permission.AUDIT) or caller.has(Permission.OPERATE)):
+    if caller.kind not in PEOPLE or not (caller.has(Permission.AUDIT) or caller.has(Permission.OPERATE)):
         return _denied(Code.NO_RIGHT, f"{caller.actor} lacks the permission audit", {"right": Permission.AUDIT.value})
     scope = caller.principal.spec.scope
     if scope.node or (scope.region and ledger != f"region/{scope.region}"):

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from holdfast.bench.fixtures.ledger_load import run_leading, write_batches
 from holdfast.bench.fixtures.loop_stalls import longest, measure_stalls
 from holdfast.bench.limits import platform_cases, region_cases, server_cases
 from holdfast.bench.limits.case import CaseSender, InMemoryLedger, LimitCase, Step, Story, TimePasses
-from holdfast.bench.report import BenchResult, Unmeasured, at_most, require
+from holdfast.bench.report import BenchResult, at_most, require
 from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
-from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
+from holdfast.host.ledger.ledger import Ledger, ServerIdentity
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.ports.store import Head, StoredBatch, WriteOk
 from holdfast.stores.sqlite.store import SqliteStore
 
 #: Targets: the longest time of an end, and the longest callback.
@@ -67,17 +67,8 @@ async def _measured(folder: Path, case: LimitCase) -> tuple[float, float]:
     try:
         await _prepare(store, definition, founded(), clock.wall())
         ledger = Ledger(definition, store, clock, ServerIdentity("bench"))
-        tasks = [asyncio.create_task(ledger.run(), name="ledger")]
-        try:
-            while ledger.role is not Role.LEADING:
-                require(not tasks[0].done(), "the ledger ended before it became leader")
-                await asyncio.sleep(0.01)
-            tasks.append(asyncio.create_task(_renew(ledger), name="heartbeats"))
+        async with run_leading(ledger, lambda: _renew(ledger)):
             return await _taken(ledger, case)
-        finally:
-            for task in reversed(tasks):
-                task.cancel()
-            await asyncio.wait(tasks)
     finally:
         await store.close()
 
@@ -98,12 +89,7 @@ async def _taken(ledger: Ledger[Any], case: LimitCase) -> tuple[float, float]:
 async def _prepare(store: SqliteStore, definition: LedgerDefinition[Any], founding: Story, at: int) -> None:
     memory = InMemoryLedger(definition, at)
     memory.tell(founding)
-    head = Head()
-    for number, (raw, digest) in enumerate(memory.batches, 1):
-        outcome = await store.append(head, StoredBatch(memory.state.info.log_id, number, digest, raw))
-        if not isinstance(outcome, WriteOk):
-            raise Unmeasured(f"the store did not accept the batch: {outcome}")
-        head = outcome.head
+    await write_batches(store, memory.state.info.log_id, memory.batches)
 
 
 async def _send(ledger: Ledger[Any], sender: CaseSender, step: Step) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.command import RecursiveOption, command, complete_words, make_app
-from holdfast.cli.connect import ApiClient, connect, is_not_found, to_cli_error
+from holdfast.cli.connect import ApiClient, connect, explain_errors, is_not_found, to_cli_error
 from holdfast.cli.context import resolve
 from holdfast.cli.errors import CliExitCode, print_error, usage_error
 from holdfast.cli.options import GlobalOptions, print_note
@@ -93,8 +93,6 @@ def _removed(client: ApiClient, one: ObjectRef, ignore_not_found: bool) -> CliEx
 
 
 def _gone(client: ApiClient, one: ObjectRef, options: GlobalOptions) -> None:
-    try:
+    with explain_errors(options, one):
         client.wait_for(one.kind.plural, one.name, lambda found: found is None, options.timeout_ms, tenant=one.tenant)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=str(one)) from None
     print_note(f"{one} was deleted")

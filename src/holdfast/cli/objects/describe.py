@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.api.kinds import ResourceKind
 from holdfast.cli.command import ObjectArgument, command, make_app
-from holdfast.cli.connect import ApiClient, connect, to_cli_error
+from holdfast.cli.connect import ApiClient, connect, explain_errors, to_cli_error
 from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import conditions, field_path, printer, regional_status
@@ -23,10 +23,8 @@ def describe(options: GlobalOptions, words: ObjectArgument) -> None:
     one = resolve_object(words, context)
     region = region_for(one.kind, context, options.region)
     client = connect(options, context, region=region)
-    try:
+    with explain_errors(options, one):
         found = client.get(one.kind.plural, one.name, tenant=one.tenant)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=str(one)) from None
     for section in (_head(one.kind, found), _body("Spec", found.get("spec")), _body("Status", _facts(found))):
         if section:
             printer.print_data(section)

@@ -10,9 +10,10 @@ import typer
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import connect
 from holdfast.cli.context import resolve
-from holdfast.cli.options import GlobalOptions, parse_time_option, print_note
+from holdfast.cli.options import GlobalOptions, parse_time_option
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.report import Cell, print_report
 
 app = make_app()
 
@@ -37,18 +38,15 @@ def audit(
     context = resolve(options)
     client = connect(options, context, region=options.region)
     found = client.audit(since=parse_time_option(since, "--since"), actor=actor, command=tag, limit=limit)
-    if printer.print_structured({"items": list(found)}, output):
-        return
-    if not found:
-        print_note("no commands found")
-        return
-    rows = [[*_entry(one), _what(one)] for one in found]
-    printer.print_data(printer.table(["AT", "ACTOR", "COMMAND", "OUTCOME", "WHAT"], rows))
+    columns: dict[str, Cell] = {
+        "AT": "at", "ACTOR": _actor, "COMMAND": "command", "OUTCOME": "outcome", "WHAT": _what,
+    }  # fmt: skip
+    print_report({"items": list(found)}, output, found, columns, empty="no commands found")
 
 
-def _entry(one: Mapping[str, Any]) -> list[str]:
-    at, actor, command, outcome = (printer.format_value(one.get(key)) for key in ("at", "actor", "command", "outcome"))
-    return [at, f"{actor} via {one['via']}" if one.get("via") else actor, command, outcome]
+def _actor(one: Mapping[str, Any]) -> str:
+    actor = printer.format_value(one.get("actor"))
+    return f"{actor} via {one['via']}" if one.get("via") else actor
 
 
 def _often(one: Mapping[str, Any]) -> bool:

@@ -12,13 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.command import OutputOption, command, make_app
-from holdfast.cli.connect import ApiClient, connect, to_cli_error
+from holdfast.cli.command import OutputOption, ReasonOption, command, make_app, require_reason
+from holdfast.cli.connect import ApiClient, connect, explain_errors
 from holdfast.cli.context import resolve
 from holdfast.cli.errors import usage_error
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.report import Cell, print_report
 
 app = make_app("Activate, inspect and roll back scheduler policies.", no_args_is_help=True)
 
@@ -40,23 +41,17 @@ Revision = Annotated[
 Taken = Annotated[str, typer.Argument(metavar="REVISION", help="For example 41.3.")]
 Staged = Annotated[ActivationStage, typer.Option("--stage", help="A trial, or in force.")]
 To = Annotated[str, typer.Option("--to", metavar="REVISION|NAME", help="The revision that replaces it.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, recorded in the audit log.")]
 
 
 @command(app, without=("tenant", "region"))
 def history(options: GlobalOptions, name: Name = "", output: OutputOption = OutputFormat.TEXT) -> None:
     """Show all revisions, newest first. For each: stage, author, time, and where it is valid."""
     found = [one for one in _all(connect(options, resolve(options))) if not name or _name(one) == name]
-    if printer.print_structured({"items": found}, output):
-        return
-    if not found:
-        print_note(f"there is no policy {name}")
-        return
-    rows = [
-        [_revision(one), _name(one), _status(one, "stage"), _status(one, "author"), _status(one, "at"), _valid(one)]
-        for one in found
-    ]
-    printer.print_data(printer.table(["REVISION", "NAME", "STAGE", "AUTHOR", "WHEN", "VALID"], rows))
+    columns: dict[str, Cell] = {
+        "REVISION": _revision, "NAME": _name, "STAGE": lambda one: _status(one, "stage"),
+        "AUTHOR": lambda one: _status(one, "author"), "WHEN": lambda one: _status(one, "at"), "VALID": _valid,
+    }  # fmt: skip
+    print_report({"items": found}, output, found, columns, empty=f"there is no policy {name}")
 
 
 @command(app)
@@ -69,17 +64,15 @@ def activate(options: GlobalOptions, revision: Revision, stage: Staged = Activat
         raise usage_error("--region is required: where the policy becomes valid", "`--region NAME`")
     client = connect(options, resolve(options))
     where = _place(options.region, options.tenant)
-    try:
+    with explain_errors(options, f"policy/{revision}"):
         policy = client.get("policies", revision)
         fields = {"revision": _revision(policy), "region": options.region, "stage": stage.value}
         client.command("activate-policy", **fields, scope=options.tenant)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=f"policy/{revision}") from None
     printer.print_data(f"policy/{_name(policy)} {_revision(policy)} is valid in {where}")
 
 
 @command(app, without=("tenant", "region"))
-def rollback(options: GlobalOptions, revision: Taken, to: To = "", reason: Reason = "") -> None:
+def rollback(options: GlobalOptions, revision: Taken, to: To = "", reason: ReasonOption = "") -> None:
     """Roll a revision back for good. The revision of --to replaces it everywhere. Without --to, it is the previous
     active revision of the same policy, or else the built-in policy.
     """
@@ -88,15 +81,12 @@ def rollback(options: GlobalOptions, revision: Taken, to: To = "", reason: Reaso
             f"{revision}: a revision is required, because the rollback is final",
             f"`holdfast policy history {revision}`",
         )
-    if not reason.strip():
-        raise usage_error("--reason is required (recorded in the audit log)", "--reason TEXT")
+    require_reason(reason)
     client = connect(options, resolve(options))
-    try:
+    with explain_errors(options, f"policy/{revision}"):
         policy = client.get("policies", revision)
         after = client.get("policies", to) if to else _before(policy, _all(client))
         client.command("roll-back-policy", revision=_revision(policy), successor=_revision(after), reason=reason)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=f"policy/{revision}") from None
     printer.print_data(f"policy/{_name(policy)} {_revision(policy)} rolled back to {_name(after)} {_revision(after)}")
     for one in _status(policy, "valid") or ():
         print_note(f"valid in {_place(one['region'], one.get('tenant', ''))}: {_name(after)} {_revision(after)}")

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.command import command, make_app
-from holdfast.cli.connect import connect, to_cli_error
+from holdfast.cli.command import ReasonOption, command, make_app, require_reason
+from holdfast.cli.connect import connect, explain_errors
 from holdfast.cli.context import resolve
 from holdfast.cli.errors import usage_error
 from holdfast.cli.options import GlobalOptions, print_note
@@ -26,7 +26,6 @@ app = make_app(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Region.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, recorded in the audit log.")]
 Address = Annotated[str, typer.Argument(metavar="URL", help="Address of its servers: `https://HOST:PORT`.")]
 Destroyed = Annotated[bool, typer.Option("--destroyed", help="Attest that nothing runs there, nor will again.")]
 Whole = Annotated[bool, typer.Option("--whole", help="Attest that its log is complete.")]
@@ -46,15 +45,13 @@ def set_address(options: GlobalOptions, name: Name, address: Address) -> None:
         before.append(found["spec"].get("address", ""))
         return None if before[-1] == address else {**found, "spec": {**found["spec"], "address": address}}
 
-    try:
+    with explain_errors(options, f"region/{name}"):
         connect(options, resolve(options)).edit("regions", name, change)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=f"region/{name}") from None
     printer.print_data(f"region/{name} {'unchanged' if before[-1] == address else f'has the address {address}'}")
 
 
 @command(app, without=("tenant", "region"))
-def believe(options: GlobalOptions, name: Name, whole: Whole = False, reason: Reason = "") -> None:
+def believe(options: GlobalOptions, name: Name, whole: Whole = False, reason: ReasonOption = "") -> None:
     """Accept a region's own log again, whatever was acknowledged in its name.
 
     For a region whose token was stolen: another sender reported a log position beyond its own, so the region accepts
@@ -67,14 +64,14 @@ def believe(options: GlobalOptions, name: Name, whole: Whole = False, reason: Re
             "a region with such a store must be forgotten and start a new log",
         )
         raise usage_error(said, f"if its store lost its last batches: `holdfast region forget {name}`", lines)
-    _must_say_why(reason)
+    require_reason(reason)
     _send(options, "believe-region", name, reason)
     printer.print_data(f"region/{name} accepted")
     print_note("it rejoins within seconds; `holdfast status` shows its progress")
 
 
 @command(app, without=("tenant", "region"))
-def forget(options: GlobalOptions, name: Name, destroyed: Destroyed = False, reason: Reason = "") -> None:
+def forget(options: GlobalOptions, name: Name, destroyed: Destroyed = False, reason: ReasonOption = "") -> None:
     """Retire a region for good. Everything it held is released, and deletions that waited for it complete.
 
     This cannot be undone. The platform never accepts its log again; machines of that region may join only with a new
@@ -88,19 +85,19 @@ def forget(options: GlobalOptions, name: Name, destroyed: Destroyed = False, rea
         )
         hint = f"if it may still run: `holdfast region declare-lost {name} --reason TEXT`"
         raise usage_error(said, hint, lines)
-    _must_say_why(reason)
+    require_reason(reason)
     _send(options, "retire-region", name, reason)
     printer.print_data(f"region/{name} forgotten")
     print_note(f"it may rejoin only with a new log; `holdfast delete region {name}` removes its object")
 
 
 @command(app, "declare-lost", without=("tenant", "region"))
-def declare_lost(options: GlobalOptions, name: Name, reason: Reason = "") -> None:
+def declare_lost(options: GlobalOptions, name: Name, reason: ReasonOption = "") -> None:
     """Declare a region lost now, without waiting for its silence to last: failover may begin.
 
     The region keeps what it holds, because it may still run. It becomes healthy again when it reconnects.
     """
-    _must_say_why(reason)
+    require_reason(reason)
     _send(options, "declare-lost", name, reason)
     printer.print_data(f"region/{name} declared lost")
     print_note("`holdfast get workloads -A` shows the affected workloads")
@@ -113,7 +110,7 @@ def attest(
     workload: Workload,
     ordinals: Ordinals,
     stopped: Stopped = False,
-    reason: Reason = "",
+    reason: ReasonOption = "",
 ) -> None:
     """Attest that identities of an exclusive workload do not run in a region. Their rights are released at once.
 
@@ -130,25 +127,16 @@ def attest(
         )
         hint = f"`holdfast get replicas --region {name} --tenant {one.tenant}` shows what runs, if the region responds"
         raise usage_error(f"{said} in region {name}: --stopped is required to attest", hint, lines)
-    _must_say_why(reason)
+    require_reason(reason)
     client = connect(options, context)
-    try:
+    with explain_errors(options, one):
         uid = client.get(one.kind.plural, one.name, tenant=one.tenant)["metadata"]["uid"]
         for ordinal in ordinals:
             client.command("attest-right", workload=uid, ordinal=ordinal, region=name, reason=reason)
             printer.print_data(f"{one}/{ordinal} attested not to run in region {name}")
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=str(one)) from None
     print_note(f"`holdfast describe workload {one.tenant}/{one.name}` shows where it is assigned")
 
 
-def _must_say_why(reason: str) -> None:
-    if not reason.strip():
-        raise usage_error("--reason is required (recorded in the audit log)", "--reason TEXT")
-
-
 def _send(options: GlobalOptions, tag: str, name: str, reason: str) -> None:
-    try:
+    with explain_errors(options, f"region/{name}"):
         connect(options, resolve(options)).command(tag, region=name, reason=reason)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=f"region/{name}") from None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,6 +12,7 @@ from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.report import Cell, and_more, print_report
 
 app = make_app("List stuck operations, their owner and the next step.", no_args_is_help=True)
 
@@ -33,27 +33,17 @@ def list_repairs(options: GlobalOptions, limit: Limit = 100, output: OutputOptio
     """
     context = resolve(options)
     found = connect(options, context, region=options.region).repairs(tenant=options.tenant, limit=limit)
-    if printer.print_structured(found, output):
-        return
     items = found.get("items") or []
-    if not items:
-        print_note("no stuck operations")
+    columns: dict[str, Cell] = {
+        "WHAT": "what", "WHICH": "key", "OWNER": "owner", "SINCE": ("since", "age"), "DEADLINE": ("deadline", "until"),
+        "": lambda one: "overdue" if one.get("overdue") else "", "WAITS FOR": "waitsFor",
+    }  # fmt: skip
+    print_report(found, output, items, columns, empty="no stuck operations")
+    if output is not OutputFormat.TEXT:
         return
-    rows = [[*_row(one), printer.format_value(one.get("waitsFor"))] for one in items]
-    printer.print_data(printer.table(["WHAT", "WHICH", "OWNER", "SINCE", "DEADLINE", "", "WAITS FOR"], rows))
     todo = dict.fromkeys(str(one["todo"]) for one in items if one.get("todo"))
     if todo:
         printer.print_data("\n".join([printer.paint("Next", "bold"), *(f"  {line}" for line in todo)]))
-    left = int((found.get("metadata") or {}).get("total") or 0) - len(items)
-    if left > 0:
-        print_note(f"and {left} more: raise `--limit`")
-
-
-def _row(one: Mapping[str, Any]) -> list[str]:
-    said = [printer.format_value(one.get(key)) for key in ("what", "key", "owner")]
-    return [
-        *said,
-        printer.format_age(one.get("since")),
-        printer.format_until(one.get("deadline")),
-        "overdue" if one.get("overdue") else "",
-    ]
+    left = and_more(int((found.get("metadata") or {}).get("total") or 0), items)
+    if items and left:
+        print_note(left)

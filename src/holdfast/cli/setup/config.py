@@ -21,6 +21,7 @@ from holdfast.cli.errors import CliError, usage_error
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.report import Cell, print_report
 from holdfast.core.model.values.addresses import without_user
 
 app = make_app("Show and change contexts: servers, tokens, defaults.", no_args_is_help=True)
@@ -35,19 +36,13 @@ def contexts(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -
     kept = read_config(config_path())
     current = options.context or os.environ.get("HOLDFAST_CONTEXT") or kept.get("current")
     known = kept.get("contexts") or {}
-    if printer.print_structured(
-        [{"name": name, "current": name == current, **_safe(known[name])} for name in known], output
-    ):
-        return
-    if not known:
-        print_note("no contexts. hint:  `holdfast config set --context NAME servers=http://127.0.0.1:7400`")
-        return
-    rows = [
-        ["*" if name == current else "", name]
-        + [printer.format_value(_safe(known[name]).get(key)) for key in ("servers", "tenant", "region")]
-        for name in sorted(known)
-    ]
-    printer.print_data(printer.table(["", "NAME", "SERVERS", "TENANT", "REGION"], rows))
+    whole = [{"name": name, "current": name == current, **_safe(known[name])} for name in known]
+    columns: dict[str, Cell] = {
+        "": lambda one: "*" if one["current"] else "", "NAME": "name", "SERVERS": "servers", "TENANT": "tenant",
+        "REGION": "region",
+    }  # fmt: skip
+    hint = "no contexts. hint:  `holdfast config set --context NAME servers=http://127.0.0.1:7400`"
+    print_report(whole, output, sorted(whole, key=lambda one: str(one["name"])), columns, empty=hint)
 
 
 @command(app)

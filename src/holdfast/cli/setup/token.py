@@ -6,17 +6,19 @@ backup or of the audit log cannot use the token.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli.command import OutputOption, command, make_app
-from holdfast.cli.connect import ApiClient, connect, to_cli_error
+from holdfast.cli.connect import ApiClient, connect, explain_errors
 from holdfast.cli.context import resolve
 from holdfast.cli.errors import usage_error
 from holdfast.cli.options import GlobalOptions, parse_duration_option, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.report import Cell, print_report
 
 app = make_app("Create, list and revoke tokens.", no_args_is_help=True)
 
@@ -72,10 +74,8 @@ def create(
     if any_node:
         spec["any"] = True
     document = {"apiVersion": "holdfast/v1", "kind": "Token", "metadata": {"name": name}, "spec": spec}
-    try:
+    with explain_errors(options, f"token/{name}"):
         client.put(document, create_only=True)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=f"token/{name}") from None
     printer.print_data(f"hf_{name}_{secret}")
     print_note(f"token/{name} of {principal}, valid until {expires}; it is not shown again")
     if replaces:
@@ -106,16 +106,14 @@ def list_tokens(options: GlobalOptions, principal: Principal = "", output: Outpu
         for one in connect(options, resolve(options)).list("tokens").items
         if not principal or one["spec"]["principal"] == principal
     ]
-    if printer.print_structured({"items": found}, output):
-        return
-    rows = [
-        [one["metadata"]["name"], one["spec"]["principal"], one["spec"]["expires"], _state(one["spec"])]
-        for one in found
-    ]
-    printer.print_data(printer.table(["NAME", "PRINCIPAL", "EXPIRES", "STATE"], rows))
+    columns: dict[str, Cell] = {
+        "NAME": "metadata.name", "PRINCIPAL": "spec.principal", "EXPIRES": "spec.expires", "STATE": _state,
+    }  # fmt: skip
+    print_report({"items": found}, output, found, columns)
 
 
-def _state(spec: dict[str, Any]) -> str:
+def _state(token: Mapping[str, Any]) -> str:
+    spec = token["spec"]
     if spec.get("revoked"):
         return "revoked"
     return "expired" if str(spec["expires"]) <= printer.instant_in(0) else "valid"
@@ -128,8 +126,6 @@ def revoke(options: GlobalOptions, name: Annotated[str, typer.Argument(metavar="
     def change(found: dict[str, Any]) -> dict[str, Any] | None:
         return None if found["spec"].get("revoked") else {**found, "spec": {**found["spec"], "revoked": True}}
 
-    try:
+    with explain_errors(options, f"token/{name}"):
         done = connect(options, resolve(options)).edit("tokens", name, change)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=f"token/{name}") from None
     printer.print_data(f"token/{name} {'was revoked before' if done.outcome == 'unchanged' else 'revoked'}")

@@ -7,6 +7,7 @@ figures, with exit code 1.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -20,52 +21,46 @@ from holdfast.cli.options import print_note
 app = typer.Typer(no_args_is_help=True, help="Measure Holdfast on this machine.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+#: Benchmarks that are packages.
+_SUITES = ("limits", "sharing")
 Small = Annotated[bool, typer.Option("--small", help="Small sizes: to check that it runs, not how fast.")]
 
 
-@app.command()
-def core(as_json: AsJson = False, small: Small = False) -> None:
-    """Measure the pure core: deciding, forking, memory."""
-    from holdfast.bench import core as benchmark
+def _benchmark(name: str, measures: str, progress: str) -> None:
+    """Add the command of a benchmark: a module or a suite of `holdfast.bench` with this name."""
 
-    _say("measuring the core: 5,000 nodes, 1,000,000 slots; about a minute")
-    _show(benchmark.run(small=small), as_json=as_json)
-
-
-@app.command()
-def ledger(as_json: AsJson = False, small: Small = False) -> None:
-    """Measure a region's ledger on SQLite: commits, restart, memory, snapshots."""
-    from holdfast.bench import ledger as benchmark
-
-    _say("measuring a ledger on the disk of this folder: 5,000 nodes, 1,000,000 slots; about two minutes")
-    _show(benchmark.run(small=small), as_json=as_json)
+    @app.command(name, help=measures)
+    def measure(as_json: AsJson = False, small: Small = False) -> None:
+        module = import_module(f"holdfast.bench.{name}.suite" if name in _SUITES else f"holdfast.bench.{name}")
+        _say(f"measuring {progress}")
+        _show(module.run(small=small), as_json=as_json)
 
 
-@app.command()
-def store(as_json: AsJson = False, small: Small = False) -> None:
-    """Measure the embedded store: commits alone and during a snapshot."""
-    from holdfast.bench import store as benchmark
-
-    _say("measuring the store on the disk of this folder; about ten seconds")
-    _show(benchmark.run(small=small), as_json=as_json)
-
-
-@app.command()
-def api(as_json: AsJson = False, small: Small = False) -> None:
-    """Measure a server over HTTP from another process: writes, watches, command line."""
-    from holdfast.bench import api as benchmark
-
-    _say("measuring a server over HTTP, on the disk of this folder; about a minute")
-    _show(benchmark.run(small=small), as_json=as_json)
-
-
-@app.command()
-def road(as_json: AsJson = False, small: Small = False) -> None:
-    """Measure from the platform to three regions: one change, a thousand workloads at once, a million replicas."""
-    from holdfast.bench import road as benchmark
-
-    _say("measuring `holdfast dev` on the disk of this folder; about five minutes")
-    _show(benchmark.run(small=small), as_json=as_json)
+_benchmark(
+    "core",
+    "Measure the pure core: deciding, forking, memory.",
+    "the core: 5,000 nodes, 1,000,000 slots; about a minute",
+)
+_benchmark(
+    "ledger",
+    "Measure a region's ledger on SQLite: commits, restart, memory, snapshots.",
+    "a ledger on the disk of this folder: 5,000 nodes, 1,000,000 slots; about two minutes",
+)
+_benchmark(
+    "store",
+    "Measure the embedded store: commits alone and during a snapshot.",
+    "the store on the disk of this folder; about ten seconds",
+)
+_benchmark(
+    "api",
+    "Measure a server over HTTP from another process: writes, watches, command line.",
+    "a server over HTTP, on the disk of this folder; about a minute",
+)
+_benchmark(
+    "road",
+    "Measure from the platform to three regions: one change, a thousand workloads at once, a million replicas.",
+    "`holdfast dev` on the disk of this folder; about five minutes",
+)
 
 
 @app.command()
@@ -85,40 +80,26 @@ def schedule(
     _show(benchmark.run(traces, small=small), as_json=as_json)
 
 
-@app.command()
-def sharing(as_json: AsJson = False, small: Small = False) -> None:
-    """Measure several schedulers of one region: conflicts, throughput, waits, and kinds of commits."""
-    from holdfast.bench.sharing import suite as benchmark
-
-    _say("measuring four schedulers of one region on the disk of this folder; about three minutes")
-    _show(benchmark.run(small=small), as_json=as_json)
-
-
-@app.command()
-def agent(as_json: AsJson = False, small: Small = False) -> None:
-    """Measure agents: 2,000 sessions at one region's server, over sockets."""
-    from holdfast.bench import agent as benchmark
-
-    _say("measuring 2,000 agents at `holdfast dev` on the disk of this folder; about two minutes")
-    _show(benchmark.run(small=small), as_json=as_json)
-
-
-@app.command()
-def sim(as_json: AsJson = False, small: Small = False) -> None:
-    """Measure the simulator: a cluster without faults against real time, and runs of the standing scenarios."""
-    from holdfast.bench import sim as benchmark
-
-    _say("measuring the simulator: 60 nodes, 300 replicas, and runs; about a minute")
-    _show(benchmark.run(small=small), as_json=as_json)
-
-
-@app.command()
-def limits(as_json: AsJson = False, small: Small = False) -> None:
-    """Measure limits: the largest accepted sizes, their time to complete, and how long they hold the leader's loop."""
-    from holdfast.bench.limits import suite as benchmark
-
-    _say("measuring limits on the disk of this folder; about five minutes")
-    _show(benchmark.run(small=small), as_json=as_json)
+_benchmark(
+    "sharing",
+    "Measure several schedulers of one region: conflicts, throughput, waits, and kinds of commits.",
+    "four schedulers of one region on the disk of this folder; about three minutes",
+)
+_benchmark(
+    "agent",
+    "Measure agents: 2,000 sessions at one region's server, over sockets.",
+    "2,000 agents at `holdfast dev` on the disk of this folder; about two minutes",
+)
+_benchmark(
+    "sim",
+    "Measure the simulator: a cluster without faults against real time, and runs of the standing scenarios.",
+    "the simulator: 60 nodes, 300 replicas, and runs; about a minute",
+)
+_benchmark(
+    "limits",
+    "Measure limits: the largest accepted sizes, their time to complete, and how long they hold the leader's loop.",
+    "limits on the disk of this folder; about five minutes",
+)
 
 
 def _say(text: str) -> None:

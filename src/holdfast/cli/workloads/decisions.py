@@ -11,10 +11,10 @@ from holdfast.cli import region_requests
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.context import CliContext, resolve
 from holdfast.cli.errors import usage_error
-from holdfast.cli.options import GlobalOptions, parse_time_option, print_note
-from holdfast.cli.output import printer
+from holdfast.cli.options import GlobalOptions, parse_time_option
 from holdfast.cli.output.explanation import workloads_of
-from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.printer import OutputFormat, format_value
+from holdfast.cli.output.report import Cell, print_report
 from holdfast.core.model.records.decisions import DecisionOutcome
 
 app = make_app()
@@ -31,7 +31,6 @@ Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older t
 Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Not newer than 1h, 2d or 2026-11-15T17:00:00Z.")]
 Of = Annotated[DecisionOutcome | None, typer.Option("--outcome", help="Decisions with this outcome.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum per region.")]
-HEADINGS = ("AT", "REGION", "TENANT", "WORKLOAD", "OUTCOME", "PLACED", "EXAMINED", "SCHEDULER", "WHAT")
 #: Characters of a decision's summary in a table.
 SHOWN = 80
 
@@ -68,14 +67,14 @@ def decisions(
     found = region_requests.ask_regions(where, lambda client: client.decisions(limit=limit, **asked), options.verbose)
     items = [{"region": name, **one} for name, answer in found.items() for one in answer.get("items") or ()]
     items.sort(key=lambda one: str(one.get("at")), reverse=True)
-    if printer.print_structured({"kind": "DecisionList", "items": items}, output):
-        return
-    if not items:
-        print_note("no decisions found")
-        return
-    printer.print_data(printer.table(HEADINGS, map(_row, items)))
-    if any((answer.get("metadata") or {}).get("continue") for answer in found.values()):
-        print_note("there are more: raise `--limit`, or narrow by `--since` and `--until`")
+    goes_on = any((answer.get("metadata") or {}).get("continue") for answer in found.values())
+    more = "there are more: raise `--limit`, or narrow by `--since` and `--until`" if goes_on else ""
+    columns: dict[str, Cell] = {
+        "AT": "at", "REGION": "region", "TENANT": "tenant", "WORKLOAD": lambda one: format_value(workloads_of(one)),
+        "OUTCOME": "outcome", "PLACED": "placed", "EXAMINED": "examined", "SCHEDULER": "scheduler", "WHAT": _what,
+    }  # fmt: skip
+    whole = {"kind": "DecisionList", "items": items}
+    print_report(whole, output, items, columns, empty="no decisions found", more=more)
 
 
 def with_default_tenant(name: str, context: CliContext, slashes: int) -> str:
@@ -89,12 +88,6 @@ def slot_region(slot: str) -> str:
     if len(parts) not in (3, 4) or not parts[-1].isdigit() or not all(parts):
         raise usage_error(f"--slot {slot}: not a slot name", "[TENANT/]WORKLOAD/REGION/ORDINAL, for example web/eu/0")
     return parts[-2]
-
-
-def _row(one: Mapping[str, Any]) -> list[str]:
-    said = [printer.format_value(one.get(key)) for key in ("at", "region", "tenant")]
-    numbers = [printer.format_value(one.get(key)) for key in ("outcome", "placed", "examined", "scheduler")]
-    return [*said, printer.format_value(workloads_of(one)), *numbers, _what(one)]
 
 
 def _what(one: Mapping[str, Any]) -> str:

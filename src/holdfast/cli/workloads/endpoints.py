@@ -12,9 +12,10 @@ from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import ApiClient
 from holdfast.cli.context import resolve
 from holdfast.cli.errors import usage_error
-from holdfast.cli.options import GlobalOptions, print_note
+from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.report import Cell, print_report
 
 app = make_app()
 
@@ -22,7 +23,10 @@ Workload = Annotated[str, typer.Argument(metavar="WORKLOAD", help="NAME or TENAN
 Watched = Annotated[
     bool, typer.Option("--watch", "-w", help="Print changes of one region as JSON lines until interrupted.")
 ]
-HEADINGS = ("ADDRESSES", "REPLICA", "PHASE", "NODE", "ZONE", "SINCE")
+COLUMNS: dict[str, Cell] = {
+    "ADDRESSES": lambda one: ", ".join((one.get("status") or {}).get("addresses") or ()), "REPLICA": "metadata.name",
+    "PHASE": "status.phase", "NODE": "status.node", "ZONE": "status.zone", "SINCE": ("status.since", "age"),
+}  # fmt: skip
 
 
 @command(app)
@@ -47,12 +51,8 @@ def endpoints(
         return
     found = region_requests.ask_regions(regions, lambda client: _listed(client, tenant, selector), options.verbose)
     items = [one for answer in found.values() for one in answer["items"]]
-    if printer.print_structured({"apiVersion": "holdfast/v1", "kind": "List", "items": items}, output):
-        return
-    if not items:
-        print_note(f"{workload} has no endpoints: no replica is ready, it has no ports, or its nodes have no address")
-        return
-    printer.print_data(printer.table(HEADINGS, map(_row, items)))
+    why = f"{workload} has no endpoints: no replica is ready, it has no ports, or its nodes have no address"
+    print_report({"apiVersion": "holdfast/v1", "kind": "List", "items": items}, output, items, COLUMNS, empty=why)
 
 
 def _listed(client: ApiClient, tenant: str, selector: str) -> Mapping[str, Any]:
@@ -69,10 +69,3 @@ def _watch(client: ApiClient, tenant: str, selector: str) -> None:
         if event.type != "BOOKMARK":
             printer.print_data(printer.as_json({"type": event.type, "object": event.object}, compact=True))
             printer.flush()
-
-
-def _row(one: Mapping[str, Any]) -> list[str]:
-    status = one.get("status") or {}
-    said = [printer.format_value(status.get(key)) for key in ("phase", "node", "zone")]
-    name = printer.format_value((one.get("metadata") or {}).get("name"))
-    return [", ".join(status.get("addresses") or ()), name, *said, printer.format_age(status.get("since"))]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from holdfast.cli import region_requests
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.context import resolve
-from holdfast.cli.options import GlobalOptions, print_note
-from holdfast.cli.output import printer, reasons
+from holdfast.cli.options import GlobalOptions
+from holdfast.cli.output import reasons
 from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.output.report import Cell, and_more, print_report
 
 app = make_app()
 
 Workload = Annotated[str, typer.Argument(metavar="[WORKLOAD]", help="Requests of this workload: NAME or TENANT/NAME.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="Maximum per region.")]
-HEADINGS = ("POSITION", "REGION", "TENANT", "WORKLOAD", "CLASS", "OPEN", "SINCE", "REASON")
+COLUMNS: dict[str, Cell] = {
+    "POSITION": "position", "REGION": "region", "TENANT": "tenant", "WORKLOAD": "workload", "CLASS": "priorityClass",
+    "OPEN": "open", "SINCE": ("since", "age"), "REASON": reasons.reason_line,
+}  # fmt: skip
 
 
 @command(app)
@@ -37,19 +40,5 @@ def queue(
     )
     items = [one for answer in found.values() for one in answer.get("items") or ()]
     total = sum(int((answer.get("metadata") or {}).get("total") or 0) for answer in found.values())
-    if printer.print_structured({"kind": "QueueList", "items": items, "metadata": {"total": total}}, output):
-        return
-    if not items:
-        print_note("no requests wait")
-        return
-    printer.print_data(printer.table(HEADINGS, map(_row, items)))
-    if total > len(items):
-        print_note(f"and {total - len(items)} more: raise `--limit`")
-
-
-def _row(one: Mapping[str, Any]) -> list[str]:
-    said = [
-        printer.format_value(one.get(key))
-        for key in ("position", "region", "tenant", "workload", "priorityClass", "open")
-    ]
-    return [*said, printer.format_age(one.get("since")), reasons.reason_line(one)]
+    whole = {"kind": "QueueList", "items": items, "metadata": {"total": total}}
+    print_report(whole, output, items, COLUMNS, empty="no requests wait", more=and_more(total, items))

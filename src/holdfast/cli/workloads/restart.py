@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.cli.command import WorkloadArgument, command, make_app
-from holdfast.cli.connect import connect, to_cli_error
+from holdfast.cli.connect import connect, explain_errors
 from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
@@ -29,8 +29,6 @@ def restart(options: GlobalOptions, words: WorkloadArgument) -> None:
         spec = found["spec"]
         return {**found, "spec": {**spec, "template": {**spec["template"], "restarted": now}}}
 
-    try:
+    with explain_errors(options, workload):
         client.edit("workloads", workload.name, change, tenant=workload.tenant)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=str(workload)) from None
     printer.print_data(f"{workload} restarting since {now}")

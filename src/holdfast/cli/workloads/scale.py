@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.command import WorkloadArgument, command, make_app
-from holdfast.cli.connect import connect, to_cli_error
+from holdfast.cli.connect import connect, explain_errors
 from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
@@ -32,9 +32,7 @@ def scale(options: GlobalOptions, words: WorkloadArgument, replicas: Replicas) -
             return None
         return {**found, "spec": {**found["spec"], "replicas": replicas}}
 
-    try:
+    with explain_errors(options, workload):
         client.edit("workloads", workload.name, change, tenant=workload.tenant)
-    except Exception as error:
-        raise to_cli_error(error, options.verbose, what=str(workload)) from None
     same = before[-1] == replicas
     printer.print_data(f"{workload} {'unchanged' if same else f'scaled from {before[-1]} to {replicas}'}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from holdfast.core.ledger.answers import Accepted, Code, Refused, too_large
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.values.structs import Revision, Row
@@ -20,6 +22,14 @@ class RefusedPart(Row, frozen=True):
     code: str
     detail: str
     catch_up_to: Revision = 0
+
+
+_refused_parts = msgspec.msgpack.Decoder(list[RefusedPart])
+
+
+def decode_refused_parts(answer: bytes) -> list[RefusedPart]:
+    """Return the refused parts that the answer of an accepted command lists."""
+    return _refused_parts.decode(answer) if answer else []
 
 
 def partial_answer(

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
@@ -16,7 +17,6 @@ from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.controllers.controller import ControllerOptions, FailingKey
 from holdfast.host.controllers.ledger_client import LedgerView
 from holdfast.host.controllers.manager import ControllerManager
-from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.watch.hub import KeyFeed, WatchHub

@@ -11,8 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import ProposedCommand, principal
 from holdfast.core.model.values.structs import Instant, Revision
@@ -38,7 +38,7 @@ class LedgerClient(Protocol[S]):
     def view(self) -> LedgerView[S]:
         """Return the durable state, for reads in this turn of the loop only."""
 
-    async def submit(self, envelope: Envelope[Any]) -> Committed | Refused | Repeated:
+    async def submit(self, envelope: Envelope[Any]) -> CommandAnswer:
         """Return the answer once `view` contains its effect. A cancelled command may still be committed."""
 
     def changes(self) -> KeyChanges:

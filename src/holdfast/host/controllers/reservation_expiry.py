@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from heapq import heappop, heappush
 
-from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.partial import PARTS_MAX
 from holdfast.core.ledger.reconciler import WatchKey
 from holdfast.core.model.records.lifecycle import Phase
@@ -162,7 +161,7 @@ class ExpiryQueue:
     async def _end(self, slots: tuple[SlotKey, ...], holds: tuple[Revision, ...]) -> None:
         term = self._leader.term
         try:
-            await self._leader.submit(Envelope("ledger", Expire(slots, holds), term.now()))
+            await self._leader.submit_as("ledger", Expire(slots, holds))
         except Unavailable:
             return  # they are queued again
         term.metrics.count("expired_reservations", len(slots) + len(holds))

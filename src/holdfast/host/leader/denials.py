@@ -97,7 +97,7 @@ class Denials:
 
     async def _record(self, leader: Leader[S], taken: tuple[Denial, ...]) -> None:
         try:
-            answer = await leader.submit(Envelope("ledger", RecordDenials(taken), leader.term.now()))
+            answer = await leader.submit_as("ledger", RecordDenials(taken))
         except Unavailable as error:
             self._put_back(taken)
             self._logger.warning("denials-not-recorded", kinds=len(taken), why=error)

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.ledger.answers import Refused, Repeated
-from holdfast.core.ledger.commit.draft import BatchDraft, Committed
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.commit.draft import BatchDraft, CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Failed
@@ -23,7 +23,7 @@ class DryRunResult(Struct, Generic[S], frozen=True):
     The state is an overlay, valid in this turn of the loop only.
     """
 
-    answers: tuple[Committed | Refused | Repeated, ...]
+    answers: tuple[CommandAnswer, ...]
     state: S
 
 

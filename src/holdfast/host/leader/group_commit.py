@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.commit.draft import BatchDraft, Committed
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.commit.draft import BatchDraft, CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Failed, NotLeading, OutcomeUnknown, ReadOnly, Unavailable
@@ -27,7 +27,6 @@ from holdfast.host.leader.term import LeaderTerm, SteppedDown
 from holdfast.host.ports.store import BATCH_BYTES, StoredBatch, WriteFull
 
 S = TypeVar("S", bound=LedgerState)
-CommandAnswer = Committed | Refused | Repeated
 
 #: Largest number of commands in one batch, refusals included.
 COMMANDS_MAX = 4_096

@@ -10,14 +10,14 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import RecordDigest
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.commit.draft import BatchDraft, Committed
+from holdfast.core.ledger.commit.draft import BatchDraft, CommandAnswer, Committed
 from holdfast.core.ledger.commit.rules import CommandLane
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.values.settings import agent_times
 from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Overloaded, ReadOnly, Stopped, Unavailable
 from holdfast.host.leader.dry_run import DryRunResult, dry_run
-from holdfast.host.leader.group_commit import CommandAnswer, GroupCommit
+from holdfast.host.leader.group_commit import GroupCommit
 from holdfast.host.leader.lanes import QueuedCommand, reject
 from holdfast.host.leader.term import LeaderTerm, SteppedDown
 from holdfast.host.leader.term_proof import SessionRenewal
@@ -54,6 +54,10 @@ class Leader(Generic[S]):
         size_bytes = len(encode(envelope.command)) + len(envelope.evidence)
         term.lanes.add(QueuedCommand(envelope, lane, answer, size_bytes))
         return await answer
+
+    async def submit_as(self, actor: str, command: Any) -> CommandAnswer:
+        """Submit a command of this server itself, as of now."""
+        return await self.submit(Envelope(actor, command, self.term.now()))
 
     def dry_run(self, envelopes: Sequence[Envelope[Any]]) -> DryRunResult[S]:
         """Return the answers that commands would get now, and the resulting state."""

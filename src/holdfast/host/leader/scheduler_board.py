@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.core.ledger.answers import Refused, Repeated
-from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.commit.draft import CommandAnswer, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.partial import RefusedPart
 from holdfast.core.region.commands import Propose
@@ -109,7 +109,7 @@ class SchedulerBoard:
             self._list(now)
         return self._names
 
-    def answered(self, envelope: Envelope[Any], answer: Committed | Refused | Repeated) -> None:
+    def answered(self, envelope: Envelope[Any], answer: CommandAnswer) -> None:
         """Count the outcome of a scheduler's proposal."""
         command = envelope.command
         if not isinstance(command, Propose) or isinstance(answer, Repeated):

@@ -23,13 +23,13 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.builtin.log import RaiseLevel, StartLog, StartTerm
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Halted, NotLeading, NotReached, Stopped
 from holdfast.host.leader.denials import Denials
 from holdfast.host.leader.dry_run import DryRunResult
-from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.leader.term import LeaderTerm, SteppedDown
 from holdfast.host.leader.term_proof import SessionRenewal

@@ -16,7 +16,6 @@ import msgspec
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.builtin.servers import AdmitServer, ForgetServer, forgettable_at
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.records.servers import ServerToken
 from holdfast.host.errors import Unavailable
@@ -95,7 +94,7 @@ class ServerAdmission:
             await self._send(leader, AdmitServer(token), token)
 
     async def _send(self, leader: Leader[S], command: Any, token: ServerToken) -> None:
-        answer = await leader.submit(Envelope(ACTOR, command, leader.term.now()))
+        answer = await leader.submit_as(ACTOR, command)
         about = {"token": ascii(token.name), "principal": ascii(token.principal), "expires": token.expires}
         if isinstance(answer, Refused):
             self._metrics.count("servers_refused", code=answer.code.value)

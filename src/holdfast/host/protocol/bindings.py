@@ -7,10 +7,11 @@ message that names it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from holdfast.core.agent.bindings import BoundSlot
-from holdfast.core.ledger.codec import encode
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.values.structs import Instant, Revision, Row
 
@@ -43,14 +44,5 @@ class BindingsHeartbeat(Row, frozen=True, tag="quiet"):
 
 Message = TemplateMessage | NodeBindings | BindingsHeartbeat
 
-_messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-
-
-def encode_message(message: Message) -> bytes:
-    """Return the frame of a message."""
-    return encode(message)
-
-
-def read_message(frame: bytes) -> Message:
-    """Return the message in a frame, or raise `msgspec.MsgspecError`."""
-    return _messages.decode(frame)
+#: Returns the message in a frame, or raises `msgspec.MsgspecError`. `codec.encode` returns the frame of a message.
+read_message: Callable[[bytes], Message] = msgspec.msgpack.Decoder(Message).decode

@@ -6,9 +6,10 @@ newest snapshot. A position that is not in the log, or is trimmed, is declined: 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
-from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.model.values.structs import Instant, Row
 
@@ -56,14 +57,5 @@ class LogHeartbeat(Row, frozen=True, tag="beat"):
 
 Message = SnapshotBegin | SnapshotChunk | LogBatch | LogHeartbeat
 
-_messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-
-
-def encode_message(message: Message) -> bytes:
-    """Return the frame of a message."""
-    return encode(message)
-
-
-def read_message(frame: bytes) -> Message:
-    """Return the message in a frame, or raise `msgspec.MsgspecError`."""
-    return _messages.decode(frame)
+#: Returns the message in a frame, or raises `msgspec.MsgspecError`. `codec.encode` returns the frame of a message.
+read_message: Callable[[bytes], Message] = msgspec.msgpack.Decoder(Message).decode

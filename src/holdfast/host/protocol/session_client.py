@@ -56,6 +56,10 @@ REQUEST_BYTES = 512 << 10
 RETRY_FIRST_MS = 100
 RETRY_MAX_MS = 2_000
 
+#: Takes the answer to a heartbeat, and when that was sent by the boot clock. Returns the length of the lease; None if
+#: the server is not followed.
+OnRenewed = Callable[[Renewed, int], int | None]
+
 
 class SessionLost(Exception):
     """The session has ended: it expired, or another process opened one under this name.
@@ -66,6 +70,11 @@ class SessionLost(Exception):
     def __init__(self, why: str, successor: Revision = 0) -> None:
         super().__init__(why)
         self.successor = successor
+
+
+class Superseded(Exception):
+    """Another process has a session under this name: this one must stop, so that they do not replace each other in
+    turn."""
 
 
 class SessionConfig(Struct, frozen=True):
@@ -200,16 +209,18 @@ class SessionClient:
                 self._landed = number
         return answers
 
-    async def keep_alive(self) -> None:
+    async def keep_alive(self, on_renewed: OnRenewed = lambda renewed, _sent: renewed.worth_ms) -> None:
         """Send heartbeats, four in each lease, until the session ends."""
         attempt = 0
         while True:
+            sent = self._clock.boot()
             renewed = await self.renew()
-            attempt = attempt + 1 if renewed is None else 0
-            if renewed is None:
+            lease_ms = on_renewed(renewed, sent) if renewed is not None else None
+            attempt = attempt + 1 if lease_ms is None else 0
+            if lease_ms is None:
                 await self.back_off(attempt)
             else:
-                await self._clock.sleep(renewed.worth_ms // 4)
+                await self._clock.sleep(lease_ms // 4)
 
     async def renew(self) -> Renewed | None:
         """Send a heartbeat; None if it failed."""
@@ -231,6 +242,11 @@ class SessionClient:
         """Raise `SessionLost` if this is the problem, which only a leader reports."""
         if told.code == Code.NO_SESSION:
             raise self._over(told.detail, successor(self.session, told.facts))
+
+    def raise_if_superseded(self, over: SessionLost) -> None:
+        """Raise `Superseded` if another process has the name's session."""
+        if over.successor:
+            raise Superseded(f"{self.actor} has another session, {format_revision(over.successor)}") from over
 
     def _over(self, why: str, later: Revision) -> SessionLost:
         """Return the error of this session. An own opening that was committed late is no successor."""
@@ -284,7 +300,3 @@ class SessionClient:
             self.last_error = str(error)
             self.try_another_server(server)
             return None
-
-
-class Superseded(Exception):
-    """Another scheduler uses this name: this one must stop proposing."""

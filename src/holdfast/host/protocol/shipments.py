@@ -8,9 +8,10 @@ cursor `0.0` it starts with a full list in parts. `proof=TEXT` is the newest pro
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
-from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.model.values.structs import Instant, Revision, Row
 from holdfast.core.region.commands import Ship
@@ -54,14 +55,5 @@ class LinkHeartbeat(Row, frozen=True, tag="beat"):
 
 Message = KnownPosition | Shipment | LinkHeartbeat
 
-_messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-
-
-def encode_message(message: Message) -> bytes:
-    """Return the frame of a message."""
-    return encode(message)
-
-
-def read_message(frame: bytes) -> Message:
-    """Return the message in a frame, or raise `msgspec.MsgspecError`."""
-    return _messages.decode(frame)
+#: Returns the message in a frame, or raises `msgspec.MsgspecError`. `codec.encode` returns the frame of a message.
+read_message: Callable[[bytes], Message] = msgspec.msgpack.Decoder(Message).decode

@@ -14,11 +14,7 @@ def write_atomically(file: Path, text: str, mode: int = 0o666) -> None:
         out.flush()
         os.fsync(out.fileno())
     fresh.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(file.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.partial import RefusedPart, decode_refused_parts
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.commands import Bind, Unreserve
 from holdfast.core.scheduling.ask import SlotAsk
@@ -23,8 +21,6 @@ from holdfast.host.scheduler.region_client import RegionClient
 
 #: A placed slot: its ask, its key, and its node.
 Placed = tuple[SlotAsk, SlotKey, Revision]
-
-_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class Binder:
@@ -85,7 +81,7 @@ class Binder:
             self._metrics.count("scheduler_refused", len(wanted), code=answer.code.value)
             self._scheduler.on_declined(attempt, slots)
             return []
-        lost = {one.index for one in _unmet.decode(answer.answer)} if answer.answer else set()
+        lost = {one.index for one in decode_refused_parts(answer.answer)}
         self._scheduler.on_bound(attempt, (*declined, *(slot for number, slot in enumerate(slots) if number in lost)))
         return [one for number, one in enumerate(wanted) if number not in lost]
 

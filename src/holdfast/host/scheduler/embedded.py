@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import scheduler_principal
 from holdfast.core.model.values.structs import Revision
@@ -20,7 +21,6 @@ from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.queue.peers import ALONE, peers_of
 from holdfast.core.scheduling.scheduler import WATCHES
-from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.protocol.commands import SchedulerVitals

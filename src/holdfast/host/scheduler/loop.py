@@ -14,11 +14,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.partial import RefusedPart, decode_refused_parts
 from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView
 from holdfast.core.scheduling.framework import Plugins
@@ -41,8 +39,6 @@ IDLE_MS = 1_000
 GATHER_MS, GATHER_MAX_MS = 10, 100
 #: Time within which all changes of the state are observed.
 CHANGES_MS = 1_000
-
-_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class SchedulerLoop:
@@ -216,7 +212,7 @@ class SchedulerLoop:
             if isinstance(answer, Refused):
                 self._lost(attempt, answer)
                 return
-            unmet = _unmet.decode(answer.answer) if answer.answer else []
+            unmet = decode_refused_parts(answer.answer)
             self._metrics.count("scheduler_placed", slots - len(unmet))
             self._count_unmet(unmet)
             self.scheduler.on_accepted(attempt, answer.revision, unmet)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from holdfast.core.ledger.answers import Refused, Repeated
-from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.host.watch.key_changes import KeyChanges
-
-ProposalAnswer = Committed | Refused | Repeated
 
 
 class RegionClient(Protocol):
@@ -23,5 +20,5 @@ class RegionClient(Protocol):
     def changes(self) -> KeyChanges:
         """Return the changes from this call on."""
 
-    async def submit(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> ProposalAnswer:
+    async def submit(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> CommandAnswer:
         """Submit a command and return its answer. `Unavailable` if the outcome is unknown."""

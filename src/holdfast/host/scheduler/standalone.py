@@ -20,7 +20,7 @@ from collections import deque
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.commit.draft import CommandAnswer, Committed
 from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.scheduling.cycle import SchedulerView
@@ -30,11 +30,10 @@ from holdfast.core.scheduling.scheduler import WATCHES
 from holdfast.host.errors import Failed
 from holdfast.host.ports.clock import Clock
 from holdfast.host.protocol.commands import CommandOutcome, CommandReply, SchedulerVitals
-from holdfast.host.protocol.session_client import SessionClient, SessionCommand, SessionLost, Superseded
+from holdfast.host.protocol.session_client import SessionClient, SessionCommand, SessionLost
 from holdfast.host.runtime.deadlines import run_until_first
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.loop import SchedulerLoop
-from holdfast.host.scheduler.region_client import ProposalAnswer
 from holdfast.host.streams.mirror import Mirror
 from holdfast.host.watch.hub import KeyFeed
 
@@ -55,7 +54,7 @@ class _StandaloneClient:
         self._state = mirror.state
         self._live: tuple[str, ...] = ()
         self._peers = ALONE
-        self._waiting: deque[tuple[SessionCommand, asyncio.Future[ProposalAnswer]]] = deque()
+        self._waiting: deque[tuple[SessionCommand, asyncio.Future[CommandAnswer]]] = deque()
         self._wake = asyncio.Event()
 
     def view(self) -> SchedulerView:
@@ -67,8 +66,8 @@ class _StandaloneClient:
     def changes(self) -> KeyFeed:
         return self._mirror.changes(WATCHES)
 
-    async def submit(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> ProposalAnswer:
-        answer: asyncio.Future[ProposalAnswer] = asyncio.get_running_loop().create_future()
+    async def submit(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> CommandAnswer:
+        answer: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()
         self._waiting.append((SessionCommand(command, view, policy, evidence), answer))
         self._wake.set()
         return await answer
@@ -85,7 +84,7 @@ class _StandaloneClient:
                     _give(answer, answered)
 
 
-def _give(answer: asyncio.Future[ProposalAnswer], answered: CommandReply) -> None:
+def _give(answer: asyncio.Future[CommandAnswer], answered: CommandReply) -> None:
     """Pass the outcome of a command to its caller, unless that was cancelled."""
     if answer.done():
         return
@@ -129,10 +128,7 @@ class StandaloneScheduler:
             try:
                 await self._live(times)
             except SessionLost as over:
-                if over.successor:
-                    raise Superseded(
-                        f"{self._session.actor} has another session, {format_revision(over.successor)}"
-                    ) from over
+                self._session.raise_if_superseded(over)
                 self._logger.warning("session-over", why=over)
                 await self._session.back_off(1)
 

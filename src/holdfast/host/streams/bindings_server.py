@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from holdfast.core.agent.bindings import BoundSlot, bindings_of_node
 from holdfast.core.ledger.answers import Code, Refused, not_found
+from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.state.tables import RegionState
@@ -23,9 +24,10 @@ from holdfast.host.errors import ListAgain, NotLeading, Unavailable
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Framing, StreamReply
-from holdfast.host.protocol.bindings import BindingsHeartbeat, Message, NodeBindings, TemplateMessage, encode_message
+from holdfast.host.protocol.bindings import BindingsHeartbeat, Message, NodeBindings, TemplateMessage
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.streams.resume import proven_leader
 from holdfast.host.watch.changes import filter_for
 from holdfast.host.watch.keepalive import KeepaliveRounds
 from holdfast.host.watch.subscription import Subscription
@@ -50,7 +52,7 @@ async def serve_bindings(
 
     The rounds send a heartbeat while nothing changes.
     """
-    _must_lead(ledger)
+    proven_leader(ledger)
     name, session = reader.name, reader.session
     uid = ledger.durable.state.node_names.get(name)
     if uid is None:
@@ -62,12 +64,6 @@ async def serve_bindings(
     frames = _Stream(ledger, subscription, rounds, reader, uid).frames()
     await anext(frames)  # started: closing it unread ends its subscription, too
     return StreamReply(frames, Framing.FRAMES)
-
-
-def _must_lead(ledger: Ledger[RegionState]) -> None:
-    if ledger.leader is None:
-        raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
-    ledger.leader.term.must_be_proven()
 
 
 class _Stream:
@@ -107,11 +103,11 @@ class _Stream:
             yield b""
             while self._is_of_now():
                 for message in self._news():
-                    yield encode_message(message)
+                    yield encode(message)
                 await self._rest()
                 if not await self._changed():
-                    yield encode_message(BindingsHeartbeat())
-            yield encode_message(BindingsHeartbeat(over=True))
+                    yield encode(BindingsHeartbeat())
+            yield encode(BindingsHeartbeat(over=True))
         except (Unavailable, ListAgain, StoreError) as error:
             self._logger.info("stream-ended", agent=self._actor, why=error)
         finally:
@@ -120,7 +116,7 @@ class _Stream:
             metrics.gauge("bindings_streams", metrics.gauged("bindings_streams") - 1)
 
     def _is_of_now(self) -> bool:
-        _must_lead(self._ledger)
+        proven_leader(self._ledger)
         return self._ledger.durable.state.session_of.get(self._actor) == self._session
 
     def _news(self) -> list[Message]:

@@ -9,14 +9,14 @@ buffers for slow mirrors. Only a proven leader sends.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.ledger.state.snapshot import decode_manifest, verify
-from holdfast.host.errors import NotLeading, NotProven, NotReached, Unavailable
+from holdfast.host.errors import NotReached
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import StoreCorrupt, StoreError
 from holdfast.host.ports.transport import Framing, StreamReply
@@ -26,10 +26,9 @@ from holdfast.host.protocol.log_stream import (
     Message,
     SnapshotBegin,
     SnapshotChunk,
-    encode_message,
 )
 from holdfast.host.runtime.telemetry import Logger
-from holdfast.host.streams.resume import proven_leader, resume_point
+from holdfast.host.streams.resume import proven_leader, resume_point, stream_frames
 
 #: The longest silence of a stream, and so the precision of a mirror's age.
 HEARTBEAT_MS = 250
@@ -53,35 +52,25 @@ class _Stream:
         self._told: int | None = since.seq if since is not None else None
         self._logger = Logger("mirror", server=ledger.identity.server)
 
-    async def frames(self) -> AsyncIterator[bytes]:
-        """Yield every message, encoded, until this server stops leading."""
-        self._count_streams(1)
-        try:
-            async with aclosing(self._messages()) as messages:
-                async for message in messages:
-                    yield encode_message(message)
-        except (Unavailable, StoreError) as error:
-            self._logger.warning("stream-broke", why=error)
-        finally:
-            self._count_streams(-1)
+    def frames(self) -> AsyncGenerator[bytes, None]:
+        """Return every message, encoded, until this server stops leading."""
+        return stream_frames(self._messages(), self._last, self._count_streams, self._logger)
 
     def _count_streams(self, by: int) -> None:
         metrics = self._ledger.metrics
         metrics.gauge("mirror_streams", metrics.gauged("mirror_streams") + by)
 
     async def _messages(self) -> AsyncGenerator[Message, None]:
-        try:
-            if self._told is None:
-                async with aclosing(self._snapshot()) as parts:
-                    async for part in parts:
-                        yield part
-            while True:
-                for message in await self._next():
-                    yield message
-        except (NotLeading, NotProven) as error:
-            self._logger.info("leads-no-more", why=error)
-            facts = self._ledger.durable.state.info
-            yield LogHeartbeat(facts.at, self._ledger.durable.token(), leads=False)
+        if self._told is None:
+            async with aclosing(self._snapshot()) as parts:
+                async for part in parts:
+                    yield part
+        while True:
+            for message in await self._next():
+                yield message
+
+    def _last(self) -> Message:
+        return LogHeartbeat(self._ledger.durable.state.info.at, self._ledger.durable.token(), leads=False)
 
     async def _snapshot(self) -> AsyncGenerator[Message, None]:
         """Yield the newest intact snapshot; without one, an empty begin."""

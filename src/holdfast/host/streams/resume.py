@@ -1,4 +1,4 @@
-"""Common parts of streams of a leader's log, to regions and to mirrors: leadership, position and end.
+"""Common parts of streams of a leader's log, to regions and to mirrors: leadership, position, frames and end.
 
     since ──▶ in this log, and its successors are there ──▶ resume     `Diverged`, `Gone`: list, or start over
 
@@ -7,15 +7,18 @@ A reader's position is verified only here; the server of the stream decides what
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
 
+from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.host.errors import Gone, NotLeading, NotReached, show_token
+from holdfast.host.errors import Gone, NotLeading, NotProven, NotReached, Unavailable, show_token
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import LogTrimmed, StoreError
+from holdfast.host.runtime.telemetry import Logger
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -45,6 +48,25 @@ async def resume_point(ledger: Ledger[S], held: RevisionToken) -> RevisionToken:
     if held.seq < floor:
         raise Gone(gone)  # digests stay in memory for longer than the batches in the log
     return found
+
+
+async def stream_frames(
+    messages: AsyncGenerator[Any, None], last: Callable[[], Any], count: Callable[[int], None], logger: Logger
+) -> AsyncGenerator[bytes, None]:
+    """Yield every message, encoded, and `last` once this server no longer leads. `count` is called with 1, and with -1
+    at the end."""
+    count(1)
+    try:
+        async with aclosing(messages):
+            async for message in messages:
+                yield encode(message)
+    except (NotLeading, NotProven) as error:
+        logger.info("leads-no-more", why=error)
+        yield encode(last())
+    except (Unavailable, StoreError) as error:
+        logger.warning("stream-broke", why=error)
+    finally:
+        count(-1)
 
 
 async def close_frames(frames: AsyncIterator[bytes]) -> None:

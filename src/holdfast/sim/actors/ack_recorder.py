@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.values.structs import Revision
-from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ports.transport import Reply, Request, RequestHandler
 from holdfast.host.protocol.commands import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.agent.agent import AgentSuperseded
 from holdfast.agent.drivers.simulated import SimulatedDriver
 from holdfast.agent.term_fence import TermFence
 from holdfast.core.agent.bindings import BoundSlot
@@ -13,7 +12,7 @@ from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.commands import RegisterNode
 from holdfast.core.region.definition import REGION
-from holdfast.host.protocol.session_client import SessionConfig
+from holdfast.host.protocol.session_client import SessionConfig, Superseded
 from holdfast.host.runtime.telemetry import Metrics
 from holdfast.sim.actors.ack_recorder import AckRecorder, AckSink
 from holdfast.sim.actors.node_processes import SimulatedNode
@@ -59,7 +58,7 @@ def agent(
             ports = AgentPorts(driver, _Asking(metal), terms, metal.times)
             try:
                 await build_agent(node, SessionConfig(actor, tuple(servers)), way, clock, ports, metrics).run()
-            except AgentSuperseded:
+            except Superseded:
                 continue  # the network duplicated the request that opened its session, and the copy came late
 
     return run

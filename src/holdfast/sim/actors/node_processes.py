@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.agent.drivers.driver import Capabilities, RunKey, RunSpec, RunState, RunStatus
+from holdfast.agent.drivers.driver import Capabilities, RunSpec, RunStatus
 from holdfast.agent.drivers.simulated import EVERYTHING, SimulatedBehavior, SimulatedMachine, SimulatedRun
 from holdfast.agent.lease_times import AgentLeaseTimes
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.records.nodes import Machine
 from holdfast.core.model.values.structs import Revision, SlotKey
@@ -200,7 +202,7 @@ class SimulatedNode(SimulatedMachine):
     def running(self) -> list[RunStatus]:
         """Return the processes that run and have no stop request."""
         now = self.clock.boot()
-        return [live for one in self.processes.values() if (live := one.seen(now)).state is RunState.RUNNING]
+        return [live for one in self.processes.values() if (live := one.seen(now)).state is ProcessState.RUNNING]
 
     def answers(self, slot: SlotKey, epoch: Revision) -> bool:
         """Return whether the process of this binding runs and is healthy."""

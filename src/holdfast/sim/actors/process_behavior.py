@@ -7,8 +7,9 @@ from random import Random
 
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import ExitReason, RunKey, RunSpec, StartFault
+from holdfast.agent.drivers.driver import ExitReason, RunSpec, StartFault
 from holdfast.agent.drivers.simulated import SimulatedBehavior
+from holdfast.core.agent.plan import RunKey
 from holdfast.core.model.objects.probes import HttpProbe, Probe
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.sim.variety import BATCH

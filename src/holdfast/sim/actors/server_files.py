@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 
 from holdfast.core.model.objects.principals import SECRET_CHARACTERS
-from holdfast.stores.indexes.audit_store import MemoryAuditStore
-from holdfast.stores.indexes.decision_store import MemoryDecisionStore
+from holdfast.stores.indexes.audit_store import AuditDatabase
+from holdfast.stores.indexes.decision_store import DecisionDatabase
 
 _LETTERS = string.ascii_letters + string.digits + "-_"
 
@@ -26,24 +26,14 @@ class TokenFile:
         self.text = text
 
 
-class _Decisions(MemoryDecisionStore):
-    async def close(self) -> None:
-        """Do nothing: the index outlives its process."""
-
-
-class _Audit(MemoryAuditStore):
-    async def close(self) -> None:
-        """Do nothing: the index outlives its process."""
-
-
 class ServerFiles:
     """The data directory of one server."""
 
     def __init__(self) -> None:
         self.own_token = TokenFile()
         self.operator_token = TokenFile()
-        self.decisions = _Decisions()
-        self.audit = _Audit()
+        self.decisions = DecisionDatabase()
+        self.audit = AuditDatabase()
 
 
 def token_source(chance: Random) -> Callable[[], tuple[str, str]]:

@@ -18,7 +18,7 @@ from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoredBatch
 from holdfast.host.storage.durable_state import DurableState
 from holdfast.sim.checks.ledger_audit import Finding
-from holdfast.stores.indexes.decision_store import MemoryDecisionStore
+from holdfast.stores.indexes.decision_store import DecisionDatabase
 
 
 async def slots_without_decision(state: RegionState, log: Sequence[StoredBatch]) -> list[Finding]:
@@ -29,7 +29,7 @@ async def slots_without_decision(state: RegionState, log: Sequence[StoredBatch])
 
 
 async def _index(state: RegionState, log: Sequence[StoredBatch]) -> DecisionStore:
-    kept, gathering = MemoryDecisionStore(), DecisionCollector(DurableState(REGION, state))
+    kept, gathering = DecisionDatabase(), DecisionCollector(DurableState(REGION, state))
     for stored in log:
         batch = REGION.batches.read(stored.raw, REGION.batches.header(stored.raw).previous, stored.digest)
         gathering.learn(batch)

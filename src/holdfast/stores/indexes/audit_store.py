@@ -14,14 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from holdfast.core.ledger.builtin.audit import AuditEntry
 from holdfast.core.model.values.structs import Instant
 from holdfast.host.ports.audit_store import AuditIndexQuery, AuditPage, EntryReader
 from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoredBatch
-from holdfast.stores.indexes.index_database import PAGE_BYTES, IndexSchema, MemoryIndex, SqliteIndex
+from holdfast.stores.indexes.index_database import IndexDatabase, IndexSchema, LogRows
 
 APPLICATION_ID = 0x484C4441  # "HLDA"
 FORMAT = 1
@@ -30,14 +28,7 @@ SHED_PARTS = 20
 #: Estimated bytes of an entry beyond its content, mostly in indexes, to compare actors.
 ENTRY_BYTES = 200
 
-TABLES = f"""
-    BEGIN IMMEDIATE;
-    PRAGMA application_id={APPLICATION_ID};
-    PRAGMA user_version={FORMAT};
-    CREATE TABLE place (
-        log_id TEXT NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, since INTEGER NOT NULL
-    ) STRICT;
-    INSERT INTO place VALUES ('', 0, x'', 0);
+TABLES = """
     CREATE TABLE entries (
         seq INTEGER NOT NULL, part INTEGER NOT NULL, revision INTEGER NOT NULL, at INTEGER NOT NULL,
         actor TEXT NOT NULL, command TEXT NOT NULL, outcome TEXT NOT NULL, tenant TEXT NOT NULL, raw BLOB NOT NULL,
@@ -48,32 +39,14 @@ TABLES = f"""
     CREATE INDEX entries_outcome ON entries (outcome, seq, part);
     CREATE INDEX entries_tenant ON entries (tenant, actor, seq, part);
     CREATE INDEX entries_at ON entries (at);
-    COMMIT;
 """
 _COLUMNS = "seq, part, revision, at, actor, command, outcome, tenant, raw"
 
 
-class AuditRows:
-    """One open connection to a database with the tables."""
+class AuditRows(LogRows):
+    """The rows of the audit."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._execute = connection.execute
-
-    def position(self) -> IndexPosition:
-        """Return how far the log was read."""
-        return IndexPosition(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
-
-    def begin(self, position: IndexPosition) -> None:
-        """Drop everything, and start after this position."""
-        with self._connection:
-            self._execute("DELETE FROM entries")
-            self._execute("UPDATE place SET since = 0")
-            self._move(position)
-
-    def _move(self, position: IndexPosition) -> None:
-        row = (position.log_id, position.seq, position.digest, position.since)
-        self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
+    tables = ("entries",)
 
     def add(self, batches: Sequence[StoredBatch], reader: EntryReader, position: IndexPosition) -> int:
         """Store the entries of these batches, and the position. Earlier batches change nothing."""
@@ -124,10 +97,7 @@ class AuditRows:
             self._execute("DELETE FROM entries WHERE at < ?", (before,))
             if self._connection.changes():
                 self._execute("UPDATE place SET since = max(since, ?)", (before,))
-        while self.size_bytes() > size_bytes and self._shed():
-            pass
-        self._execute("PRAGMA incremental_vacuum").fetchall()
-        return self.size_bytes()
+        return self._shrink(size_bytes, self._shed)
 
     def _shed(self) -> bool:
         """Drop the oldest entries of the actors with most data, down to a common level. False if there are none.
@@ -149,11 +119,6 @@ class AuditRows:
                 self._execute("DELETE FROM entries WHERE actor = ? AND (seq, part) <= (?, ?)", (actor, seq, part))
                 self._execute("UPDATE place SET since = max(since, ?)", (at,))
 
-    def size_bytes(self) -> int:
-        """Return the size of the rows."""
-        pages, free = (int(self._execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count"))
-        return (pages - free) * PAGE_BYTES
-
 
 def _level(sizes: Sequence[int]) -> int:
     """Return the size that each actor may keep, so that 1 in `SHED_PARTS` is dropped. Sizes are in descending order."""
@@ -168,21 +133,14 @@ def _level(sizes: Sequence[int]) -> int:
 SCHEMA = IndexSchema("audit", APPLICATION_ID, FORMAT, TABLES, AuditRows)
 
 
-class MemoryAuditStore(MemoryIndex):
-    """The audit in memory, for memory stores, tests and simulations."""
+class AuditDatabase(IndexDatabase):
+    """The audit of a store in a folder, or in memory."""
 
-    def __init__(self) -> None:
-        super().__init__(SCHEMA)
+    def __init__(self, path: Path | None = None) -> None:
+        super().__init__(SCHEMA, path)
 
     async def add(self, batches: Sequence[StoredBatch], reader: EntryReader, position: IndexPosition) -> int:
         return await self._do(lambda one: AuditRows(one).add(batches, reader, position), "writing")
 
     async def find(self, query: AuditIndexQuery) -> AuditPage:
         return await self._do(lambda one: AuditRows(one).find(query), "searching")
-
-
-class SqliteAuditStore(SqliteIndex, MemoryAuditStore):
-    """The audit of a store in a folder."""
-
-    def __init__(self, path: Path) -> None:
-        SqliteIndex.__init__(self, SCHEMA, path)

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import apsw
-
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.records.decisions import NUMBER_BYTES, DecisionPart, unpack
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.host.ports.decision_store import DecisionBatch
 from holdfast.host.ports.index_store import IndexPosition
-from holdfast.stores.indexes.index_database import PAGE_BYTES
+from holdfast.stores.indexes.index_database import LogRows
 
 APPLICATION_ID = 0x484C4444  # "HLDD"
 FORMAT = 1
@@ -32,14 +30,7 @@ SHED_PARTS = 20
 #: A range without ordinals.
 NO_ORDINALS = (0, -1)
 
-TABLES = f"""
-    BEGIN IMMEDIATE;
-    PRAGMA application_id={APPLICATION_ID};
-    PRAGMA user_version={FORMAT};
-    CREATE TABLE place (
-        log_id TEXT NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, since INTEGER NOT NULL
-    ) STRICT;
-    INSERT INTO place VALUES ('', 0, x'', 0);
+TABLES = """
     CREATE TABLE decisions (
         number INTEGER PRIMARY KEY, at INTEGER NOT NULL, tenant TEXT NOT NULL, outcome TEXT NOT NULL,
         requests INTEGER NOT NULL, placed INTEGER NOT NULL
@@ -61,33 +52,13 @@ TABLES = f"""
     CREATE INDEX assignments_name ON assignments (name, tenant, workload);
     CREATE TABLE nodes (uid INTEGER PRIMARY KEY, name TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
     CREATE INDEX nodes_name ON nodes (name, uid);
-    COMMIT;
 """
-_ALL = ("decisions", "found", "parts", "assignments", "nodes")
 
 
-class DecisionRows:
-    """One open connection to a database with the tables."""
+class DecisionRows(LogRows):
+    """The rows of decisions."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._execute = connection.execute
-
-    def position(self) -> IndexPosition:
-        """Return how far the log was read."""
-        return IndexPosition(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
-
-    def begin(self, position: IndexPosition) -> None:
-        """Drop everything, and start after this position."""
-        with self._connection:
-            for table in _ALL:
-                self._execute(f"DELETE FROM {table}")
-            self._execute("UPDATE place SET since = 0")
-            self._move(position)
-
-    def _move(self, position: IndexPosition) -> None:
-        row = (position.log_id, position.seq, position.digest, position.since)
-        self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
+    tables = ("decisions", "found", "parts", "assignments", "nodes")
 
     # Writing
 
@@ -141,10 +112,7 @@ class DecisionRows:
         with self._connection:
             for table in ("assignments", "nodes"):
                 self._execute(f"DELETE FROM {table} WHERE at < ?", (before - DAY_MS,))
-        while self.size_bytes() > size_bytes and self._shed():
-            pass
-        self._execute("PRAGMA incremental_vacuum").fetchall()
-        return self.size_bytes()
+        return self._shrink(size_bytes, self._shed)
 
     def _shed(self) -> bool:
         """Drop the oldest decisions, 1 in `SHED_PARTS`, and names no longer used. False if there are none."""
@@ -164,11 +132,6 @@ class DecisionRows:
             for table in ("decisions", "found", "parts"):
                 self._execute(f"DELETE FROM {table} WHERE number <= ?", (last,))
             self._execute("UPDATE place SET since = max(since, ?)", (before,))
-
-    def size_bytes(self) -> int:
-        """Return the size of the rows."""
-        pages, free = (int(self._execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count"))
-        return (pages - free) * PAGE_BYTES
 
 
 def _row(part: DecisionPart) -> tuple[Any, ...]:

@@ -8,26 +8,19 @@ from holdfast.host.ports.decision_store import DecisionBatch, DecisionPage, Deci
 from holdfast.host.ports.index_store import IndexPosition
 from holdfast.stores.indexes.decision_rows import APPLICATION_ID, FORMAT, TABLES, DecisionRows
 from holdfast.stores.indexes.decision_search import DecisionSearch
-from holdfast.stores.indexes.index_database import IndexSchema, MemoryIndex, SqliteIndex
+from holdfast.stores.indexes.index_database import IndexDatabase, IndexSchema
 
 SCHEMA = IndexSchema("decisions", APPLICATION_ID, FORMAT, TABLES, DecisionRows)
 
 
-class MemoryDecisionStore(MemoryIndex):
-    """Decisions in memory, for memory stores, tests and simulations."""
+class DecisionDatabase(IndexDatabase):
+    """Decisions of a store in a folder, or in memory."""
 
-    def __init__(self) -> None:
-        super().__init__(SCHEMA)
+    def __init__(self, path: Path | None = None) -> None:
+        super().__init__(SCHEMA, path)
 
     async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
         await self._do(lambda one: DecisionRows(one).add(reading, position), "writing")
 
     async def find(self, query: DecisionQuery) -> DecisionPage:
         return await self._do(lambda one: DecisionSearch(one, query, DecisionRows(one).position()).page(), "searching")
-
-
-class SqliteDecisionStore(SqliteIndex, MemoryDecisionStore):
-    """Decisions of a store in a folder."""
-
-    def __init__(self, path: Path) -> None:
-        SqliteIndex.__init__(self, SCHEMA, path)

@@ -24,6 +24,19 @@ from holdfast.stores.worker_thread import WorkerThread
 
 PAGE_BYTES = 8192
 
+#: Creates a database: its marks, the row that states how far the log was read, and the tables of its schema.
+CREATE = """
+    BEGIN IMMEDIATE;
+    PRAGMA application_id={schema.application_id};
+    PRAGMA user_version={schema.format};
+    CREATE TABLE place (
+        log_id TEXT NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, since INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO place VALUES ('', 0, x'', 0);
+    {schema.tables}
+    COMMIT;
+"""
+
 T = TypeVar("T")
 
 
@@ -48,6 +61,45 @@ class IndexSchema(NamedTuple):
     format: int
     tables: str
     rows: Callable[[apsw.Connection], IndexRows]
+
+
+class LogRows:
+    """One open connection to the tables of an index, one of which states how far the log was read."""
+
+    #: The tables of rows, which are dropped together.
+    tables: tuple[str, ...]
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+
+    def position(self) -> IndexPosition:
+        """Return how far the log was read."""
+        return IndexPosition(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
+
+    def begin(self, position: IndexPosition) -> None:
+        """Drop everything, and start after this position."""
+        with self._connection:
+            for table in self.tables:
+                self._execute(f"DELETE FROM {table}")
+            self._execute("UPDATE place SET since = 0")
+            self._move(position)
+
+    def _move(self, position: IndexPosition) -> None:
+        row = (position.log_id, position.seq, position.digest, position.since)
+        self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
+
+    def _shrink(self, size_bytes: int, shed: Callable[[], bool]) -> int:
+        """Drop rows with `shed`, which returns False if there are none, down to this size. Return the new size."""
+        while self.size_bytes() > size_bytes and shed():
+            pass
+        self._execute("PRAGMA incremental_vacuum").fetchall()
+        return self.size_bytes()
+
+    def size_bytes(self) -> int:
+        """Return the size of the rows."""
+        pages, free = (int(self._execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count"))
+        return (pages - free) * PAGE_BYTES
 
 
 #: Pages of the write-ahead log from which on it is copied into the database.
@@ -102,7 +154,7 @@ class _Opened:
             if not connection.execute("PRAGMA page_count").get:
                 connection.execute(f"PRAGMA page_size={PAGE_BYTES}; PRAGMA auto_vacuum=INCREMENTAL").fetchall()
                 connection.execute("PRAGMA journal_mode=WAL").fetchall()
-                connection.execute(self.schema.tables).fetchall()
+                connection.execute(CREATE.format(schema=self.schema)).fetchall()
             found = [connection.execute(f"PRAGMA {one}").get for one in ("application_id", "user_version")]
             wanted = [self.schema.application_id, self.schema.format]
             if found != wanted:
@@ -125,14 +177,18 @@ class _Opened:
             Path(f"{self._path}{part}").unlink(missing_ok=True)
 
 
-class MemoryIndex:
-    """An index in memory, for memory stores, tests and simulations: no thread."""
+class IndexDatabase:
+    """An index of a store in a folder: one file there, and a thread of its own. Without a path it is in memory, for
+    memory stores, tests and simulations, and has no thread."""
 
-    def __init__(self, schema: IndexSchema) -> None:
-        self._opened = _Opened(schema, None)
+    def __init__(self, schema: IndexSchema, path: Path | None = None) -> None:
+        self._opened = _Opened(schema, path)
         self._schema = schema
+        self._worker = WorkerThread(f"{schema.name} {path}") if path is not None else None
 
     async def _do(self, work: Callable[[apsw.Connection], T], doing: str) -> T:
+        if self._worker is not None:
+            return await self._worker.run(lambda: self._opened.attempt(work, doing))
         found = self._opened.attempt(work, doing)
         await asyncio.sleep(0)
         return found
@@ -150,24 +206,11 @@ class MemoryIndex:
         return await self._do(lambda one: self._schema.rows(one).tidy(before, size_bytes), "tidying")
 
     async def close(self) -> None:
-        """Nothing to do: the next server on this object finds the rows."""
+        """Close the file. Rows in memory remain: the next server on this object finds them."""
+        if self._worker is not None:
+            await self._worker.stop(self._opened.close)
 
     def _settled(self, connection: apsw.Connection) -> int:
         seq = self._schema.rows(connection).position().seq
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         return seq
-
-
-class SqliteIndex(MemoryIndex):
-    """An index of a store in a folder: one file there, and a thread of its own."""
-
-    def __init__(self, schema: IndexSchema, path: Path) -> None:
-        MemoryIndex.__init__(self, schema)  # not `super()`: classes that mix this in have an `__init__` of their own
-        self._opened = _Opened(schema, path)
-        self._worker = WorkerThread(f"{schema.name} {path}")
-
-    async def _do(self, work: Callable[[apsw.Connection], T], doing: str) -> T:
-        return await self._worker.run(lambda: self._opened.attempt(work, doing))
-
-    async def close(self) -> None:
-        await self._worker.stop(self._opened.close)

@@ -11,6 +11,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.host.runtime.files import sync_folder
+
 
 class NotPrivate(Exception):
     """A file with a secret is readable by others, or has another owner; the message contains the remedy."""
@@ -37,11 +39,7 @@ def write_private(path: Path, text: str, mode: int = 0o600) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def read_private(path: Path) -> str | None:

@@ -40,6 +40,7 @@ from holdfast.wiring.dev.data_folder import (
     write_note,
 )
 from holdfast.wiring.dev.setup import PlatformSetup, region_token
+from holdfast.wiring.process import stop_request
 
 #: Commands that the announcement suggests, and those that need the example.
 TRY = ("status", "get regions", "get workloads -A", "get replicas -A --region us-east", "audit")
@@ -63,9 +64,7 @@ def run(options: DevOptions, keep_context: KeepContext, environment: Mapping[str
 
 async def _run(options: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
     began = time.monotonic()
-    asked = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    asked = stop_request(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     lock = lock_data_folder(options)
     if options.fresh:
         await _forget(options.data)

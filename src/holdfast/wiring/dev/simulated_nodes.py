@@ -9,7 +9,6 @@ next process registers the same names, reports that nothing is left, and starts 
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +32,7 @@ from holdfast.wiring.agent import READY, write_ready_file
 from holdfast.wiring.agent_parts import AgentPorts, build_agent
 from holdfast.wiring.config.credentials import NoToken, TokenCredentials
 from holdfast.wiring.dev.data_folder import NODES, REGIONS, address, node_name, token_file
+from holdfast.wiring.process import until_signalled
 
 ZONES = ("a", "b", "c")
 #: Regions in which the example has a pool of nodes with much memory beside the general one.
@@ -95,19 +95,12 @@ async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:
         await transport.close()
 
 
-async def _until_signalled(data: Path, port: int, count: int) -> None:
-    asked = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    await run(data, port, count, asked)
-
-
 def main(words: Sequence[str]) -> int:
     """Run the process; return its exit code."""
     data, port, count = words
     log_output.configure_logging("info", "text")
     try:
-        asyncio.run(_until_signalled(Path(data), int(port), int(count)))
+        asyncio.run(until_signalled(lambda asked: run(Path(data), int(port), int(count), asked)))
     except NoToken as error:
         log_output.print_status(f"declared nodes: cannot start: {error}")
         return 1

@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunState, StartFault
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, StartFault
 from holdfast.agent.drivers.process import driver as process_driver
 from holdfast.agent.drivers.process.guard_files import GuardRecord, ProcessId, read_record
 from holdfast.agent.drivers.process.launch import launch
 from holdfast.agent.drivers.process.leftovers import in_session, kill_leftovers, kill_once
 from holdfast.agent.guard import files, kernel
+from holdfast.core.agent.processes import ProcessState
 from tests.support.event_loop import in_a_loop
 from tests.support.processes.no_descriptors import no_descriptors
 from tests.support.processes.process_world import (
@@ -59,10 +60,10 @@ async def test_what_runs_stays_when_its_agent_goes_and_is_taken_over_by_the_next
         live = found(driver)
         assert live is not None
         assert (live.state, live.pid, live.since, live.name) == (
-            RunState.RUNNING, record.process.pid, record.since, "web/eu/0",
+            ProcessState.RUNNING, record.process.pid, record.since, "web/eu/0",
         )  # fmt: skip
         await driver.stop(*BINDING, 5_000)
-        assert (await until(driver, RunState.ENDED)).code == 3
+        assert (await until(driver, ProcessState.ENDED)).code == 3
         await driver.forget(*BINDING)
     async with each_yard.driver() as driver:
         assert driver.runs() == []
@@ -73,7 +74,9 @@ async def test_what_ended_between_two_agents_is_told_by_its_result(each_yard: Pr
     await left_by_another(each_yard, "sleep 0.1; exit 12")
     await until_true(lambda: not each_yard.record().guard.is_alive())
     async with each_yard.driver() as driver:
-        assert [(live.state, live.code, live.why) for live in driver.runs()] == [(RunState.ENDED, 12, ExitReason.EXIT)]
+        assert [(live.state, live.code, live.why) for live in driver.runs()] == [
+            (ProcessState.ENDED, 12, ExitReason.EXIT)
+        ]
 
 
 @in_a_loop
@@ -86,8 +89,8 @@ async def test_leased_work_past_its_deadline_is_left_to_its_guard(yard: ProcessF
         driver.extend(CLOCK.boot() + 60_000)
         live = found(driver)
         assert live is not None
-        assert (live.state, live.why, live.deadline) == (RunState.STOPPING, ExitReason.DEADLINE, deadline)
-        assert (await until(driver, RunState.ENDED)).signal == 9
+        assert (live.state, live.why, live.deadline) == (ProcessState.STOPPING, ExitReason.DEADLINE, deadline)
+        assert (await until(driver, ProcessState.ENDED)).signal == 9
 
 
 @in_a_loop
@@ -99,7 +102,7 @@ async def test_what_a_guard_left_when_it_was_killed_is_ended_by_the_next_agent(e
     await until_true(lambda: not record.process.is_alive())
     assert each_yard.namespaces or lives(child), "the kernel ends it only where it has namespaces"
     async with each_yard.driver() as driver:
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.GUARD_GONE
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.GUARD_GONE
         assert not lives(child)
 
 
@@ -113,12 +116,12 @@ async def test_a_guard_that_is_silent_for_a_while_keeps_its_replica(each_yard: P
         await asyncio.sleep(0.5)
         live = found(driver)
         assert live is not None
-        assert (live.state, live.why) == (RunState.RUNNING, ExitReason.NOT_YET)
+        assert (live.state, live.why) == (ProcessState.RUNNING, ExitReason.NOT_YET)
         assert record.process.is_alive()
         os.kill(record.guard.pid, signal.SIGCONT)
         await until_true(lambda: (live := found(driver)) is not None and live.pid == record.process.pid)
         await driver.stop(*BINDING, 5_000)
-        assert (await until(driver, RunState.ENDED)).code == 3
+        assert (await until(driver, ProcessState.ENDED)).code == 3
 
 
 @in_a_loop
@@ -128,7 +131,7 @@ async def test_a_guard_that_stays_silent_when_it_is_asked_to_stop_is_killed(yard
     os.kill(record.guard.pid, signal.SIGSTOP)
     async with yard.driver(answer_ms=50) as driver:
         await driver.stop(*BINDING, 100)
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.GUARD_GONE
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.GUARD_GONE
         assert not record.process.is_alive()
         assert not record.guard.is_alive()
 
@@ -152,7 +155,7 @@ async def test_a_silent_guard_keeps_exclusive_work_until_the_deadline_that_it_he
                 break
             assert is_alive, "it was ended before its deadline"
             await asyncio.sleep(0.05)
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.GUARD_GONE
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.GUARD_GONE
         assert first + 1_000 + 100 <= CLOCK.boot() < first + 1_000 + 100 + LATE_MS
         assert not record.process.is_alive()
 
@@ -173,11 +176,11 @@ async def test_a_silent_guard_that_many_agents_have_called_in_vain_is_called_aga
         async with yard.driver(answer_ms=50) as driver:
             live = found(driver)
             assert live is not None
-            assert live.state is RunState.RUNNING
+            assert live.state is ProcessState.RUNNING
             os.kill(record.guard.pid, signal.SIGCONT)
             await until_true(lambda: (live := found(driver)) is not None and live.pid == record.process.pid)
             await driver.stop(*BINDING, 0)
-            await until(driver, RunState.ENDED)
+            await until(driver, ProcessState.ENDED)
 
 
 @in_a_loop
@@ -191,7 +194,7 @@ async def test_a_process_that_has_a_pid_by_chance_is_not_touched(yard: ProcessFo
         for start in (seen.start - 1, seen.start + 1):
             rewritten(yard, guard=[stranger.pid, start], process=[stranger.pid, start])
             async with yard.driver() as driver:
-                assert (await until(driver, RunState.ENDED)).why is ExitReason.GUARD_GONE
+                assert (await until(driver, ProcessState.ENDED)).why is ExitReason.GUARD_GONE
             assert stranger.poll() is None
         assert in_session(ProcessId(stranger.pid, seen.start)) == [ProcessId(stranger.pid, seen.start)]
         stranger.kill()
@@ -203,7 +206,7 @@ async def test_a_record_of_another_boot_has_ended_and_touches_nobody(yard: Proce
     record = yard.record()
     rewritten(yard, boot="another-boot")
     async with yard.driver() as driver:
-        assert [(live.state, live.why) for live in driver.runs()] == [(RunState.ENDED, ExitReason.REBOOTED)]
+        assert [(live.state, live.why) for live in driver.runs()] == [(ProcessState.ENDED, ExitReason.REBOOTED)]
         assert record.process.is_alive()
     rewritten(yard, boot=record.boot)
 
@@ -219,8 +222,8 @@ async def test_a_record_that_cannot_be_read_is_reported_and_disturbs_nobody_else
     (broken / files.RECORD).write_bytes(raw)
     with caplog.at_level(logging.WARNING):
         async with yard.driver() as driver:
-            assert (await until(driver, RunState.ENDED, ((8, 0), 12))).why is ExitReason.GUARD_GONE
-            assert (await until(driver, RunState.RUNNING)).why is ExitReason.NOT_YET
+            assert (await until(driver, ProcessState.ENDED, ((8, 0), 12))).why is ExitReason.GUARD_GONE
+            assert (await until(driver, ProcessState.RUNNING)).why is ExitReason.NOT_YET
             await driver.forget((8, 0), 12)
     assert "record-unreadable" in caplog.text
     assert "8-0-12" in caplog.text
@@ -241,8 +244,8 @@ async def test_what_runs_under_a_record_that_cannot_be_read_has_ended_before_any
     async with each_yard.driver(answer_ms=500) as driver:
         seen = found(driver)
         assert seen is not None
-        assert seen.state in (RunState.STOPPING, RunState.ENDED)
-        await until(driver, RunState.ENDED)
+        assert seen.state in (ProcessState.STOPPING, ProcessState.ENDED)
+        await until(driver, ProcessState.ENDED)
         assert not record.process.is_alive()
         assert [one for one in in_session(record.process) if one.is_alive()] == []
         assert not kernel.members(list(record.groups))
@@ -251,7 +254,7 @@ async def test_what_runs_under_a_record_that_cannot_be_read_has_ended_before_any
         kept = (each_yard.data / "logs").rglob("stdout")
         assert ["begun" in file.read_text() for file in kept] == [True]
         await driver.start(a_work("exit 0"))
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
 
 
 @pytest.mark.parametrize("link", [None, b"{", b'{"boot": "\xff"}'])
@@ -265,7 +268,7 @@ async def test_where_nobody_can_say_who_it_is_its_guard_is_asked(yard: ProcessFo
     if link is not None:
         os.symlink(link, os.fsencode(yard.slot() / files.WHO))
     async with yard.driver() as driver:
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.KILLED
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.KILLED
         assert not record.process.is_alive()
         await driver.forget(*BINDING)
 
@@ -327,7 +330,7 @@ async def test_a_folder_in_which_nothing_was_begun_is_removed(each_yard: Process
         assert driver.runs() == []
         assert not each_yard.slot().exists()
         await driver.start(a_work("exit 0"))
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
 
 
 @in_a_loop
@@ -390,7 +393,7 @@ async def test_what_a_guard_left_is_ended_once_something_can_be_opened_again(yar
         with no_descriptors():
             os.kill(keeper, signal.SIGKILL)
             await asyncio.sleep(0.5)
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.GUARD_GONE
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.GUARD_GONE
         assert not lives(child)
 
 
@@ -405,6 +408,6 @@ async def test_what_an_older_agent_started_after_the_next_one_had_looked_is_foun
             await newer.start(a_work("exec sleep 60"))
         live = found(newer)
         assert live is not None
-        assert (live.state, live.pid) == (RunState.RUNNING, yard.record().process.pid)
+        assert (live.state, live.pid) == (ProcessState.RUNNING, yard.record().process.pid)
         await newer.stop(*BINDING, 100)
-        await until(newer, RunState.ENDED)
+        await until(newer, ProcessState.ENDED)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, ExitReason, LimitMethod, RunState, StartFault
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, LimitMethod, StartFault
 from holdfast.agent.drivers.process.leftovers import in_session
 from holdfast.agent.guard import kernel
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.values.resources import Resources
 from tests.support.event_loop import in_a_loop
 from tests.support.processes.process_world import (
@@ -31,7 +32,7 @@ HUNGRY = "dd if=/dev/zero of=/dev/null bs=200M count=100 2>/dev/null"
 async def test_a_process_over_its_memory_is_killed_and_it_says_why(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         await driver.start(a_work(f"exec {HUNGRY}", need=Resources(memory=64)))
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.code, ended.signal, ended.why) == (None, 9, ExitReason.OVER_MEMORY)
         assert ended.detail == "it used more than its 64 MiB of memory, and was killed"
 
@@ -40,7 +41,7 @@ async def test_a_process_over_its_memory_is_killed_and_it_says_why(each_yard: Pr
 async def test_a_child_over_the_memory_takes_the_whole_with_it(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         await driver.start(a_work(f"{HUNGRY}; exec sleep 60", need=Resources(memory=64)))
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.OVER_MEMORY
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.OVER_MEMORY
 
 
 @in_a_loop
@@ -48,14 +49,14 @@ async def test_the_memory_of_a_process_counts_when_its_first_thread_has_ended(ea
     command = ("python3", "-I", "-c", WITHOUT_ITS_FIRST_THREAD, "150")
     async with each_yard.driver() as driver:
         await driver.start(a_work("", command=command, need=Resources(memory=100)))
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.OVER_MEMORY
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.OVER_MEMORY
 
 
 @in_a_loop
 async def test_a_process_within_its_limits_is_left_alone(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         await driver.start(a_work("sleep 0.3; exit 6", need=Resources(cpu=500, memory=64), pids=8))
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.code, ended.why) == (6, ExitReason.EXIT)
 
 
@@ -63,7 +64,7 @@ async def test_a_process_within_its_limits_is_left_alone(each_yard: ProcessFolde
 async def test_one_that_has_no_limits_is_not_looked_at(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work(HUNGRY.replace("count=100", "count=3") + "; exit 6"))
-        assert (await until(driver, RunState.ENDED)).code == 6
+        assert (await until(driver, ProcessState.ENDED)).code == 6
 
 
 MANY = "i=0; while [ $i -lt 20 ]; do sleep 64 & i=$((i+1)); done; sleep 0.5; exit 7"
@@ -73,7 +74,7 @@ MANY = "i=0; while [ $i -lt 20 ]; do sleep 64 & i=$((i+1)); done; sleep 0.5; exi
 async def test_a_cgroup_gives_no_more_processes_than_the_limit(cgroup_yard: ProcessFolder) -> None:
     async with cgroup_yard.driver() as driver:
         await driver.start(a_work(MANY, pids=10))
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.why, ended.code) == (ExitReason.EXIT, 2)
         assert "annot fork" in cgroup_yard.log("stderr")
 
@@ -82,7 +83,7 @@ async def test_a_cgroup_gives_no_more_processes_than_the_limit(cgroup_yard: Proc
 async def test_without_a_cgroup_too_many_processes_are_killed_and_it_says_why(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work(MANY, pids=10))
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.signal, ended.why) == (9, ExitReason.OVER_PIDS)
         assert ended.detail == "it had more than 10 processes and threads, and was killed"
 
@@ -94,7 +95,7 @@ async def test_a_cgroup_slows_down_who_uses_more_cpu_than_it_may(cgroup_yard: Pr
         groups = cgroup_yard.record().groups
         await until_true(lambda: _throttled(groups) > 2)
         await driver.stop(*BINDING, 0)
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
 
 
 def _throttled(groups: tuple[str, ...]) -> int:
@@ -144,7 +145,7 @@ async def test_where_the_kernel_cannot_kill_a_cgroup_it_is_killed_while_it_canno
             for pid in kernel.members(groups):
                 kernel.put([str(group)], "cgroup.procs", str(pid))
             kernel.kill_members([*groups, str(group)])
-            assert (await until(driver, RunState.ENDED)).signal == 9
+            assert (await until(driver, ProcessState.ENDED)).signal == 9
             assert kernel.read(str(group / "freezer.state")) == "THAWED\n"
             assert not lives(record.process.pid)
     finally:
@@ -163,5 +164,5 @@ async def test_an_agent_that_is_not_root_runs_processes_as_itself_only(
         assert told.value.code is StartFault.USER_NOT_ALLOWED
         assert not driver.capabilities().users
         await driver.start(a_work("id -u", user="61000"))
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
     assert yard.log() == f"{os.getuid()}\n"  # no change of user was made

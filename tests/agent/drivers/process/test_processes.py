@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunSpec, RunState, RunStatus, StartFault
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunSpec, RunStatus, StartFault
 from holdfast.agent.drivers.process.run_folders import RunFolders
 from holdfast.agent.guard import kernel
+from holdfast.core.agent.processes import ProcessState
 from tests.support.event_loop import in_a_loop
 from tests.support.processes.process_world import (
     BINDING,
@@ -34,7 +35,7 @@ STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
 async def test_a_process_runs_and_its_exit_code_is_known(each_yard: ProcessFolder, code: int) -> None:
     async with each_yard.driver() as driver:
         await driver.start(a_work(f"read line; exit {code}"))
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.code, ended.signal, ended.why) == (code, 0, ExitReason.EXIT)
         assert ended.detail == f"it ended by itself with code {code}"
 
@@ -45,7 +46,7 @@ async def test_a_process_that_runs_is_told_of_with_its_pid(yard: ProcessFolder) 
         await driver.start(a_work(FOREVER))
         live = found(driver)
         assert live is not None
-        assert live == RunStatus(*BINDING, "web/eu/0", RunState.RUNNING, live.since, live.pid)
+        assert live == RunStatus(*BINDING, "web/eu/0", ProcessState.RUNNING, live.since, live.pid)
         assert lives(live.pid)
         assert yard.record().process.pid == live.pid
 
@@ -54,7 +55,7 @@ async def test_a_process_that_runs_is_told_of_with_its_pid(yard: ProcessFolder) 
 async def test_a_signal_from_elsewhere_is_not_taken_for_a_stop(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work("kill -USR1 $$"))
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.code, ended.signal, ended.why) == (None, 10, ExitReason.SIGNALLED)
         assert "SIGUSR1" in ended.detail
 
@@ -63,7 +64,7 @@ async def test_a_signal_from_elsewhere_is_not_taken_for_a_stop(yard: ProcessFold
 async def test_a_signal_without_a_name_is_told_by_its_number_and_stops_no_agent(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work("kill -37 $$"))
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.signal, ended.why) == (37, ExitReason.SIGNALLED)
         assert "signal 37" in ended.detail
     async with yard.driver() as driver:
@@ -77,8 +78,8 @@ async def test_a_process_that_is_asked_ends_by_itself(yard: ProcessFolder) -> No
         await until_true(lambda: "heard" in yard.log())
         await driver.stop(*BINDING, 5_000)
         assert (live := found(driver)) is not None
-        assert live.state is RunState.STOPPING
-        ended = await until(driver, RunState.ENDED)
+        assert live.state is ProcessState.STOPPING
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.code, ended.why) == (5, ExitReason.STOPPED)
 
 
@@ -89,7 +90,7 @@ async def test_a_stubborn_process_is_killed_after_its_grace(each_yard: ProcessFo
         await until_true(lambda: "deaf" in each_yard.log())
         asked = kernel.boot_ms()
         await driver.stop(*BINDING, 300)
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert 300 <= kernel.boot_ms() - asked < LATE_MS
         assert (ended.code, ended.signal, ended.why) == (None, 9, ExitReason.KILLED)
 
@@ -102,7 +103,7 @@ async def test_a_second_stop_can_only_hasten_the_first(yard: ProcessFolder) -> N
         asked = kernel.boot_ms()
         await driver.stop(*BINDING, 200)
         await driver.stop(*BINDING, 60_000)
-        assert (await until(driver, RunState.ENDED)).why is ExitReason.KILLED
+        assert (await until(driver, ProcessState.ENDED)).why is ExitReason.KILLED
         assert kernel.boot_ms() - asked < LATE_MS
 
 
@@ -115,7 +116,7 @@ async def test_children_in_the_group_and_out_of_the_session_end_with_it(each_yar
         children = each_yard.pids()
         assert all(lives(pid) for pid in children)
         await driver.stop(*BINDING, 0)
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
         assert not any(lives(pid) for pid in children)
 
 
@@ -127,7 +128,7 @@ async def test_what_a_process_leaves_behind_ends_when_it_does(each_yard: Process
         (left,) = each_yard.pids()
         assert lives(left)
         (each_yard.working() / "seen").touch()
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.code, ended.why) == (4, ExitReason.EXIT)
         assert not lives(left)
 
@@ -171,7 +172,7 @@ async def test_a_folder_that_cannot_be_entered_is_told_at_once(yard: ProcessFold
         with pytest.raises(CannotStart, match="folder: here: not an absolute path"):
             await driver.start(a_work("pwd", folder="here"))
         await driver.start(a_work("pwd", folder="/usr"))
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
         assert yard.log() == "/usr\n"
 
 
@@ -196,7 +197,7 @@ async def test_a_process_has_exactly_the_variables_it_was_given(yard: ProcessFol
     )
     async with yard.driver() as driver:
         await driver.start(work)
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
     del os.environ["HOLDFAST_TEST_OF_THE_AGENT"]
     given = dict(line.split("=", 1) for line in yard.log().splitlines())
     given.pop("PWD")  # the shell's own
@@ -236,7 +237,7 @@ async def test_a_secret_reaches_the_process_and_nothing_else(
             assert b"s3cr" not in Path(f"/proc/{keeper}/{file}").read_bytes()
         assert Path(f"/proc/{keeper}/environ").read_bytes() == b""
         await driver.stop(*BINDING, 0)
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
     kept = [path for path in yard.data.rglob("*") if path.is_file()]
     assert {"record.json", "result.json", "guard"} <= {path.name for path in kept}
     assert not any(b"s3cr" in path.read_bytes() for path in kept)
@@ -247,7 +248,7 @@ async def test_logs_are_turned_over_and_bounded(yard: ProcessFolder) -> None:
     script = "i=0; while [ $i -lt 2000 ]; do echo line $i; echo oh $i >&2; i=$((i+1)); done"
     async with yard.driver(log_bytes=4_096, log_files=3) as driver:
         await driver.start(a_work(script))
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
     sizes = {path.name: path.stat().st_size for path in (yard.slot() / "logs").iterdir()}
     assert sizes.pop("guard") == 0
     assert sorted(sizes) == ["stderr", "stderr.1", "stderr.2", "stdout", "stdout.1", "stdout.2"]
@@ -262,7 +263,7 @@ async def test_what_is_forgotten_leaves_its_last_logs_and_nothing_else(each_yard
     async with each_yard.driver(logs_kept=2) as driver:
         for number in range(3):
             await driver.start(a_work(f"echo life {number}; touch here"))
-            await until(driver, RunState.ENDED)
+            await until(driver, ProcessState.ENDED)
             groups = each_yard.record().groups
             await driver.forget(*BINDING)
             assert driver.runs() == []
@@ -288,7 +289,7 @@ async def test_a_start_that_nobody_waits_for_any_more_is_seen_to_its_end(yard: P
         waiting = asyncio.create_task(driver.start(a_work(FOREVER)))
         await asyncio.sleep(0.01)
         waiting.cancel()
-        assert (await until(driver, RunState.RUNNING)).pid
+        assert (await until(driver, ProcessState.RUNNING)).pid
 
 
 @in_a_loop
@@ -306,7 +307,7 @@ async def test_many_start_at_once(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         await asyncio.gather(*(driver.start(a_work("exit 0", slot=slot)) for slot, _ in bindings))
         for binding in bindings:
-            await until(driver, RunState.ENDED, binding)
+            await until(driver, ProcessState.ENDED, binding)
         assert [(live.slot, live.epoch) for live in driver.runs()] == bindings
 
 
@@ -327,7 +328,7 @@ async def test_a_disk_that_was_full_leaves_nothing_in_the_way_of_the_next_start(
             await driver.start(a_work("exit 0"))
         full.clear()
         await driver.start(a_work("exit 0"))
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
 
 
 @in_a_loop
@@ -339,7 +340,7 @@ async def test_what_cannot_be_cleared_away_stops_no_agent(
 
     async with yard.driver() as driver:
         await driver.start(a_work("exit 0"))
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
         monkeypatch.setattr(RunFolders, "forget", full)
         await driver.forget(*BINDING)
         assert driver.runs() == []

@@ -20,10 +20,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunKey, RunSpec, RunState
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunSpec
 from holdfast.agent.drivers.process import launch
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.guard import kernel
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.values.resources import Resources
 from holdfast.wiring.config.private_files import write_private
 from tests.support.event_loop import in_a_loop
@@ -117,7 +119,7 @@ class Field:
 
     async def end(self, binding: RunKey) -> None:
         await self.driver.stop(*binding, 0)
-        await until(self.driver, RunState.ENDED, binding)
+        await until(self.driver, ProcessState.ENDED, binding)
         await self.driver.forget(*binding)
 
     async def answer(self, binding: RunKey) -> set[str]:
@@ -255,7 +257,7 @@ async def test_a_replica_sees_its_own_processes_and_limits_and_an_empty_tmp(cgro
     )
     async with cgroup_yard.driver() as driver:
         await driver.start(a_work(f"{script} 2>/dev/null; exit 0", pids=77, folder="/"))
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
     own, *words = cgroup_yard.log().split()
     pids = {int(word.removeprefix("/proc/")) for word in words if word.startswith("/proc/")}
     assert own == "2"
@@ -275,7 +277,7 @@ async def test_what_a_replica_mounts_and_writes_to_tmp_is_seen_by_nobody_else_an
         assert not Path("/tmp", name).exists()
         assert kernel.read("/proc/self/mountinfo") == mounts
         await driver.start(a_work(f"cat /tmp/{name}; exit 3", slot=B[0], epoch=B[1]))
-        assert (await until(driver, RunState.ENDED, B)).code == 3
+        assert (await until(driver, ProcessState.ENDED, B)).code == 3
         assert "No such file" in apart.log("stderr", B)
 
 
@@ -284,7 +286,7 @@ async def test_a_replicas_tmp_is_bounded_by_its_memory(apart: ProcessFolder) -> 
     script = "dd if=/dev/zero of=/tmp/large bs=1M count=64 2>/dev/null; stat -c %s /tmp/large"
     async with apart.driver() as driver:
         await driver.start(a_work(script, need=Resources(memory=16)))
-        await until(driver, RunState.ENDED)
+        await until(driver, ProcessState.ENDED)
     assert apart.log() == f"{16 << 20}\n"
 
 
@@ -295,7 +297,7 @@ async def test_orphans_in_a_replica_are_reaped(apart: ProcessFolder) -> None:
     )
     async with apart.driver() as driver:
         await driver.start(a_work(f"{script} 2>/dev/null; exit 6"))
-        assert (await until(driver, RunState.ENDED)).code == 6
+        assert (await until(driver, ProcessState.ENDED)).code == 6
 
 
 @in_a_loop
@@ -305,7 +307,7 @@ async def test_a_replica_whose_first_process_is_killed_ends_with_all_that_it_beg
         await until_true(lambda: apart.log())
         record, (escaped,) = apart.record(), apart.pids()
         os.kill(record.first.pid, signal.SIGKILL)
-        ended = await until(driver, RunState.ENDED)
+        ended = await until(driver, ProcessState.ENDED)
         assert (ended.signal, ended.why) == (signal.SIGKILL, ExitReason.SIGNALLED)
         assert not any(lives(pid) for pid in (record.process.pid, escaped))
 
@@ -318,13 +320,14 @@ def test_an_agent_without_the_right_to_make_namespaces_says_so_and_runs_processe
     program = (
         "import asyncio, ctypes\n"
         "assert ctypes.CDLL(None).prctl(24, 21, 0, 0, 0) == 0\n"  # what is executed from now on has no CAP_SYS_ADMIN
-        "from tests.agent.drivers.process.test_tenant_isolation import Path, ProcessFolder, RunState, a_work, until\n"
+        "from tests.agent.drivers.process.test_tenant_isolation import Path, ProcessFolder, ProcessState\n"
+        "from tests.agent.drivers.process.test_tenant_isolation import a_work, until\n"
         "async def main():\n"
         f"    yard = ProcessFolder(Path({str(yard.root)!r}), cgroups=False, namespaces=True)\n"
         "    async with yard.driver() as driver:\n"
         "        can = driver.capabilities()\n"
         "        await driver.start(a_work('exit 9'))\n"
-        "        print(can.namespaces, (await until(driver, RunState.ENDED)).code, can.missing[-1])\n"
+        "        print(can.namespaces, (await until(driver, ProcessState.ENDED)).code, can.missing[-1])\n"
         "asyncio.run(main())\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, stdout=subprocess.PIPE, check=True, timeout=60)
@@ -358,7 +361,7 @@ async def test_an_installation_below_tmp_is_there_to_be_read_and_what_is_hidden_
         work = replace(a_work(""), command=(str(program),))
         async with yard.driver(shown=(str(yard.root),)) as driver:
             await driver.start(work)
-            assert (await until(driver, RunState.ENDED)).code == 7
+            assert (await until(driver, ProcessState.ENDED)).code == 7
             assert yard.log() == "work\n"
             assert "Read-only file system" in yard.log("stderr")
             await driver.forget(work.slot, work.epoch)

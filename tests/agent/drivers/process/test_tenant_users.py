@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunState, StartFault
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, StartFault
 from holdfast.agent.drivers.process import disk_usage, folder_removal, tenant_users
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.drivers.process.tenant_users import TenantUsers, missing_here
 from holdfast.agent.guard import kernel
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.values.resources import Resources
 from tests.support.event_loop import in_a_loop
 from tests.support.processes.process_world import FIRST_USER, ROOT_ONLY, ProcessFolder, a_work, until, until_true
@@ -172,7 +173,7 @@ async def test_each_tenant_runs_as_a_user_of_its_own_with_no_other_group(yard: P
     async with yard.driver() as driver:
         for tenant, binding in ((A, A_BINDING), (B, B_BINDING)):
             await _started(driver, tenant, "id -u; id -g; id -G; touch mine; grep NoNewPrivs /proc/self/status")
-            await until(driver, RunState.ENDED, binding)
+            await until(driver, ProcessState.ENDED, binding)
         for number, binding in enumerate((A_BINDING, B_BINDING)):
             uid = FIRST_USER + number
             assert yard.log(binding=binding).split() == [str(uid)] * 3 + ["NoNewPrivs:", "1"]
@@ -195,7 +196,7 @@ async def test_a_tenant_can_neither_enter_nor_find_the_folder_of_another(yard: P
         ]  # fmt: skip
         script = "\n".join(f"{one} 2>/dev/null && echo reached {number}" for number, one in enumerate(tries))
         await _started(driver, B, f"{script}\ntouch mine && cat mine && echo over")
-        await until(driver, RunState.ENDED, B_BINDING)
+        await until(driver, ProcessState.ENDED, B_BINDING)
         assert yard.log(binding=B_BINDING) == "over\n"
 
 
@@ -207,7 +208,7 @@ async def test_a_second_replica_of_a_tenant_has_the_same_user_also_after_a_resta
         await _started(driver, A, "exec sleep 60")
     async with yard.driver() as driver:
         await _started(driver, A, "id -u", number=1)
-        await until(driver, RunState.ENDED, ((7, 1), 11))
+        await until(driver, ProcessState.ENDED, ((7, 1), 11))
         assert yard.log(binding=((7, 1), 11)) == f"{FIRST_USER + 1}\n"
         assert os.stat(f"/proc/{yard.record(A_BINDING).process.pid}").st_uid == FIRST_USER + 1
 
@@ -220,7 +221,7 @@ async def test_what_runs_keeps_its_number_from_others_though_the_map_was_lost(ya
     (yard.root / "users.json").unlink()
     async with yard.driver() as driver:
         await _started(driver, B, "id -u")
-        await until(driver, RunState.ENDED, B_BINDING)
+        await until(driver, ProcessState.ENDED, B_BINDING)
         assert yard.log(binding=B_BINDING) == f"{FIRST_USER + 1}\n"
 
 
@@ -231,7 +232,7 @@ async def test_what_runs_under_a_number_that_is_anothers_by_now_is_ended(yard: P
         await _started(driver, A, "exec sleep 60")
     (yard.root / "users.json").write_text(json.dumps({FIRST_USER: B}))
     async with yard.driver() as driver:
-        await until(driver, RunState.ENDED, A_BINDING)
+        await until(driver, ProcessState.ENDED, A_BINDING)
 
 
 @ROOT_ONLY
@@ -253,7 +254,7 @@ async def test_a_user_that_is_listed_for_a_tenant_may_be_named_by_name_or_number
         for number, (user, uid) in enumerate([("nobody", nobody), (str(nobody), nobody), ("61234", 61_234)]):
             await _started(driver, A, "id -u; touch mine", number, user=user)
             binding = ((7, number), 11)
-            await until(driver, RunState.ENDED, binding)
+            await until(driver, ProcessState.ENDED, binding)
             assert yard.log(binding=binding) == f"{uid}\n"
 
 
@@ -313,7 +314,7 @@ async def test_a_tenant_has_the_secrets_of_its_own_folder(yard: ProcessFolder, v
     async with yard.driver(secret_folder=str(vault)) as driver:
         secrets = (("KEY", where.replace("VAULT", str(vault))),)
         await _started(driver, A, 'test "$KEY" = s3cr-alpha', secrets=secrets)
-        assert (await until(driver, RunState.ENDED, A_BINDING)).code == 0
+        assert (await until(driver, ProcessState.ENDED, A_BINDING)).code == 0
 
 
 @pytest.mark.parametrize(
@@ -355,7 +356,7 @@ async def test_a_secret_that_cannot_be_had_is_told_without_its_value(
         assert told.value.code is StartFault.SECRET
         assert "s3cr" not in str(told.value).replace(where, "")
         await _started(driver, B, 'test "$KEY" = s3cr-variable', secrets=(("KEY", "env:OF_BETA"),))
-        assert (await until(driver, RunState.ENDED, B_BINDING)).code == 0
+        assert (await until(driver, ProcessState.ENDED, B_BINDING)).code == 0
 
 
 @in_a_loop
@@ -399,7 +400,7 @@ async def test_a_tenant_reads_neither_the_secrets_nor_the_variables_of_another(
                  f"ls -l /proc/{pid}/cwd/", f"head -c1 /proc/{pid}/mem"]  # fmt: skip
         script = "\n".join(f"{one} 2>/dev/null && echo reached {number}" for number, one in enumerate(tries))
         await _started(driver, B, f"{script}\necho over", secrets=(("KEY", "file:db/key"),))
-        await until(driver, RunState.ENDED, B_BINDING)
+        await until(driver, ProcessState.ENDED, B_BINDING)
         assert yard.log(binding=B_BINDING) == "over\n"
 
 
@@ -421,7 +422,7 @@ async def test_nothing_is_left_of_what_a_process_wrote_and_nothing_else_is_touch
     (outside / "kept").write_text("here")
     async with yard.driver() as driver:
         await _started(driver, A, HOSTILE.replace("OUTSIDE", str(outside)))
-        await until(driver, RunState.ENDED, A_BINDING, limit=30)
+        await until(driver, ProcessState.ENDED, A_BINDING, limit=30)
         assert yard.log(binding=A_BINDING) == "made\n"
         await _started(driver, B, "echo here > kept; exec sleep 60")
         await until_true(lambda: (yard.working(B_BINDING) / "kept").exists())
@@ -479,9 +480,9 @@ def test_what_a_process_has_left_is_removed_though_its_tenant_goes_on_to_fill_it
 async def test_what_an_agent_that_was_killed_had_no_time_to_remove_is_removed_by_the_next(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await _started(driver, A, "touch mine")
-        await until(driver, RunState.ENDED, A_BINDING)
+        await until(driver, ProcessState.ENDED, A_BINDING)
         await _started(driver, B, "touch mine")
-        await until(driver, RunState.ENDED, B_BINDING)
+        await until(driver, ProcessState.ENDED, B_BINDING)
     left, kept = yard.working(A_BINDING), yard.working(B_BINDING)
     yard.slot(A_BINDING).rename(yard.root / "as-if-it-was-forgotten")
     (yard.data / "work" / "9-0-11" / "of-an-older-agent").mkdir(parents=True)
@@ -503,7 +504,7 @@ async def test_what_an_agent_that_was_killed_had_no_time_to_remove_is_removed_by
 async def test_a_replica_over_its_disk_is_ended_and_says_why(yard: ProcessFolder, script: str) -> None:
     async with yard.driver() as driver:
         await _started(driver, A, f"trap '' TERM; {script}; sleep 60 & wait", need=Resources(disk=4))
-        ended = await until(driver, RunState.ENDED, A_BINDING, limit=30)
+        ended = await until(driver, ProcessState.ENDED, A_BINDING, limit=30)
         assert (ended.why, ended.signal) == (ExitReason.OVER_DISK, 9)
         assert ended.detail == "it used more than its 4 MiB of disk, and was killed"
 
@@ -514,9 +515,9 @@ async def test_the_next_agent_measures_what_it_has_found_and_reads_why_it_ended(
         await _started(driver, A, "head -c 6000000 /dev/zero > large; exec sleep 60", need=Resources(disk=4))
         await until_true(lambda: (yard.working(A_BINDING) / "large").exists())
     async with yard.driver() as driver:
-        assert (await until(driver, RunState.ENDED, A_BINDING, limit=30)).why is ExitReason.OVER_DISK
+        assert (await until(driver, ProcessState.ENDED, A_BINDING, limit=30)).why is ExitReason.OVER_DISK
     async with yard.driver() as driver:
-        assert (await until(driver, RunState.ENDED, A_BINDING)).why is ExitReason.OVER_DISK
+        assert (await until(driver, ProcessState.ENDED, A_BINDING)).why is ExitReason.OVER_DISK
 
 
 @in_a_loop
@@ -538,9 +539,9 @@ async def test_links_holes_and_what_others_hold_are_not_counted(
         await _started(driver, A, script, need=Resources(disk=4))
         await until_true(lambda: yard.log(binding=A_BINDING))
         await until_true(lambda: len(counted) > 3 and (counted[-1] or 0) >= 3_000_000)
-        assert driver.runs()[0].state is RunState.RUNNING
+        assert driver.runs()[0].state is ProcessState.RUNNING
         await _started(driver, B, "head -c 6000000 /dev/zero > large; sleep 0.3")
-        assert (await until(driver, RunState.ENDED, B_BINDING)).why is ExitReason.EXIT, "it asked for no bound"
+        assert (await until(driver, ProcessState.ENDED, B_BINDING)).why is ExitReason.EXIT, "it asked for no bound"
 
 
 @in_a_loop
@@ -558,11 +559,11 @@ async def test_a_replica_that_keeps_its_disk_from_being_measured_is_ended_and_sa
     async with yard.driver() as driver:
         await _started(driver, B, "exec sleep 60", need=Resources(disk=4))
         await _started(driver, A, "exec sleep 60", need=Resources(disk=4))
-        ended = await until(driver, RunState.ENDED, A_BINDING, limit=30)
+        ended = await until(driver, ProcessState.ENDED, A_BINDING, limit=30)
         assert ended.why is ExitReason.DISK_UNKNOWN
         assert ended.detail == "its disk usage, 4 MiB at most, could not be measured; it was killed"
         await until_true(lambda: tried.count("8-0-11") > 2 * disk_usage.TRIES, 30)
-        assert [live.state for live in driver.runs()] == [RunState.ENDED, RunState.RUNNING], (
+        assert [live.state for live in driver.runs()] == [ProcessState.ENDED, ProcessState.RUNNING], (
             "it was measured in the end"
         )
 
@@ -581,7 +582,7 @@ async def test_an_agent_that_cannot_measure_anything_ends_nobody_for_it(
     async with yard.driver() as driver:
         await _started(driver, A, "exec sleep 60", need=Resources(disk=4))
         await until_true(lambda: len(tried) > 2 * disk_usage.TRIES)
-        assert driver.runs()[0].state is RunState.RUNNING
+        assert driver.runs()[0].state is ProcessState.RUNNING
 
 
 @ROOT_ONLY
@@ -602,7 +603,7 @@ async def test_a_folder_that_takes_long_to_measure_holds_up_no_other_tenant(
             for number in range(6):
                 await _started(driver, A, "exec sleep 60", number, need=Resources(disk=4))
             await _started(driver, B, "head -c 6000000 /dev/zero > large; exec sleep 60", need=Resources(disk=4))
-            assert (await until(driver, RunState.ENDED, B_BINDING, limit=30)).why is ExitReason.OVER_DISK
+            assert (await until(driver, ProcessState.ENDED, B_BINDING, limit=30)).why is ExitReason.OVER_DISK
     finally:
         hung.set()
 

@@ -24,7 +24,7 @@ from holdfast.core.region import commands as c
 from holdfast.host.indexes.audit_index import AuditIndex
 from holdfast.host.indexes.log_index import TIDY_EVERY_MS
 from holdfast.host.ports.transport import Request
-from holdfast.stores.indexes.audit_store import MemoryAuditStore
+from holdfast.stores.indexes.audit_store import AuditDatabase
 from holdfast.stores.memory import MemoryStore
 from tests.support.api.api_cluster import OPERATOR, World, a_shop, a_tenant, a_workload, bearer, in_world
 from tests.support.api.two_tenants import MARK, two_tenants
@@ -225,8 +225,8 @@ def test_a_follower_and_an_index_that_begins_anew_tell_the_same_in_the_same_page
         await world.until(lambda: second.state.info.seq >= seq)
         pages = [(await world.ask("GET", "/v1/audit?limit=2", to=name)).json for name in ("p1", "p2")]
         assert pages[0] == pages[1]
-        await first.audit._kept.begin(await MemoryAuditStore().position())  # as after a file that was damaged
-        anew = AuditIndex(first.ledger, MemoryAuditStore())
+        await first.audit._kept.begin(await AuditDatabase().position())  # as after a file that was damaged
+        anew = AuditIndex(first.ledger, AuditDatabase())
         first.api.ctx.audit = anew
         task = asyncio.create_task(anew.run())
         assert (await world.ask("GET", "/v1/audit?limit=2")).json == pages[0]

@@ -18,10 +18,12 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.agent.drivers.driver import ExitReason, RunKey, RunState
+from holdfast.agent.drivers.driver import ExitReason
 from holdfast.agent.drivers.process.environment import PATH
 from holdfast.agent.drivers.process.guarded_run import GuardedRun
 from holdfast.agent.drivers.process.run_folders import RunFolders, run_name
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.processes import ProcessState
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.blocking_calls import BlockingCalls
 from holdfast.host.runtime.telemetry import Logger
@@ -52,7 +54,7 @@ class DiskWatch:
             while True:
                 await self._clock.sleep(self._every_ms)
                 for one in list(held.values()):
-                    if one.record.disk_bytes and one.live.state is RunState.RUNNING and one not in self._measured:
+                    if one.record.disk_bytes and one.live.state is ProcessState.RUNNING and one not in self._measured:
                         self._measured[one] = asyncio.create_task(self._measure(one))
         finally:
             for task in self._measured.values():
@@ -66,11 +68,11 @@ class DiskWatch:
             for _ in range(TRIES):
                 began = self._clock.boot()
                 used = await self._calls.wait(f"the disk of user {record.uid}", lambda: used_bytes(folder))
-                if used is not None or held.live.state is not RunState.RUNNING:
+                if used is not None or held.live.state is not ProcessState.RUNNING:
                     break
                 self._logger.warning("not-measured", name=record.name, folder=folder)
                 await self._clock.sleep(self._every_ms)
-            if held.live.state is RunState.RUNNING and (used is None or used > record.disk_bytes):
+            if held.live.state is ProcessState.RUNNING and (used is None or used > record.disk_bytes):
                 self._logger.warning("over-disk", name=record.name, used=used, limit=record.disk_bytes)
                 held.stop(0, ExitReason.DISK_UNKNOWN if used is None else ExitReason.OVER_DISK)
             await self._clock.sleep(REST * (self._clock.boot() - began))

@@ -12,15 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.drivers.driver import (
-    CannotStart,
-    Capabilities,
-    RunKey,
-    RunSpec,
-    RunState,
-    RunStatus,
-    StartFault,
-)
+from holdfast.agent.drivers.driver import CannotStart, Capabilities, RunSpec, RunStatus, StartFault
 from holdfast.agent.drivers.process.capabilities import capabilities_of
 from holdfast.agent.drivers.process.cgroups import Cgroups
 from holdfast.agent.drivers.process.disk_usage import DiskWatch
@@ -41,6 +33,8 @@ from holdfast.agent.drivers.process.run_folders import RunFolders, run_name
 from holdfast.agent.drivers.process.settings import ProcessSettings, limited
 from holdfast.agent.drivers.process.tenant_users import TenantUser, TenantUsers
 from holdfast.agent.guard import kernel
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.objects.workloads import DriverKind as Kind
 from holdfast.core.model.values.settings import DEFAULT_TIMES, AgentTimes
 from holdfast.core.model.values.structs import Revision, SlotKey
@@ -124,13 +118,13 @@ class ProcessDriver:
     async def stop(self, slot: SlotKey, epoch: Revision, grace_ms: int) -> None:
         """Begin to end it."""
         held = self._held.get((slot, epoch))
-        if held is not None and held.live.state is not RunState.ENDED:
+        if held is not None and held.live.state is not ProcessState.ENDED:
             held.stop(grace_ms)
 
     async def exec(self, work: RunSpec, command: tuple[str, ...], limit_ms: int) -> int:
         """Run a command beside a process, under its guard."""
         held = self._held.get((work.slot, work.epoch))
-        if held is None or held.live.state is RunState.ENDED:
+        if held is None or held.live.state is ProcessState.ENDED:
             raise CannotStart(StartFault.DRIVER, f"{work.name} does not run")
         ran = await held.run(command, limit_ms, self._settings.answer_ms)
         if ran.failed:
@@ -154,7 +148,7 @@ class ProcessDriver:
         held = self._held.get((slot, epoch))
         if held is None:
             return
-        assert held.live.state is RunState.ENDED, f"{held.live.name} has not ended"
+        assert held.live.state is ProcessState.ENDED, f"{held.live.name} has not ended"
         del self._held[slot, epoch]
         held.let_go()
         try:

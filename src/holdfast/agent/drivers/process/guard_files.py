@@ -22,8 +22,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import OWN_ERRNOS, ExitReason, RunKey, RunState, RunStatus
+from holdfast.agent.drivers.driver import OWN_ERRNOS, ExitReason, RunStatus
 from holdfast.agent.guard import files, kernel
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.values.structs import Revision, SlotKey
 
 
@@ -83,7 +85,7 @@ class GuardIdentity(Struct, frozen=True):
 class GuardReport(Struct, frozen=True):
     """A guard's message and result. A negative code is the signal that ended the process."""
 
-    state: RunState
+    state: ProcessState
     pid: int
     since: int
     deadline: int
@@ -143,7 +145,7 @@ def boot_id() -> str:
 
 def status_of(record: GuardRecord, said: GuardReport) -> RunStatus:
     """Return the status of a run from its guard's report."""
-    ended = said.state is RunState.ENDED
+    ended = said.state is ProcessState.ENDED
     code, number = (said.code, 0) if said.code is None or said.code >= 0 else (None, -said.code)
     why = _why(said) if ended else said.why
     detail = exit_message(why, record, said.code) if why else ""
@@ -151,7 +153,7 @@ def status_of(record: GuardRecord, said: GuardReport) -> RunStatus:
     return RunStatus(*where, 0 if ended else said.pid, record.leased, said.deadline, code, number, why, detail)
 
 
-def lost_status(record: GuardRecord, why: ExitReason, state: RunState = RunState.ENDED) -> RunStatus:
+def lost_status(record: GuardRecord, why: ExitReason, state: ProcessState = ProcessState.ENDED) -> RunStatus:
     """Return the status of a run without a guard."""
     where = (record.slot, record.epoch, record.name, state, record.since)
     return RunStatus(*where, 0, record.leased, record.deadline, None, 0, why, exit_message(why, record, None))

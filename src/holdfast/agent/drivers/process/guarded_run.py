@@ -21,7 +21,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import ExecNotRun, ExitReason, RunState, RunStatus
+from holdfast.agent.drivers.driver import ExecNotRun, ExitReason, RunStatus
 from holdfast.agent.drivers.process.guard_connection import GuardConnection, connect
 from holdfast.agent.drivers.process.guard_files import (
     NOBODY,
@@ -36,6 +36,7 @@ from holdfast.agent.drivers.process.guard_files import (
 )
 from holdfast.agent.drivers.process.leftovers import descended_from, kill_leftovers, kill_process
 from holdfast.agent.guard import kernel
+from holdfast.core.agent.processes import ProcessState
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.blocking_calls import BlockingCalls
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
@@ -57,7 +58,7 @@ class GuardedRun:
         tell: Callable[[GuardedRun, bool], None],
     ) -> None:
         self.record = record
-        self.live = lost_status(record, ExitReason.NOT_YET, RunState.RUNNING)
+        self.live = lost_status(record, ExitReason.NOT_YET, ProcessState.RUNNING)
         self._folder = folder
         self._clock = clock
         self._calls = calls
@@ -84,7 +85,7 @@ class GuardedRun:
             return True
         if await self._call(answer_ms) or await self._has_result():
             return True
-        self._become(lost_status(self.record, ExitReason.GUARD_GONE, RunState.STOPPING))
+        self._become(lost_status(self.record, ExitReason.GUARD_GONE, ProcessState.STOPPING))
         return False
 
     async def clear(self) -> None:
@@ -98,8 +99,8 @@ class GuardedRun:
         due = self._clock.boot() + grace_ms
         self._why = self._why if self._due else why
         self._due = min(self._due, due) if self._due else due
-        if self.live.state is RunState.RUNNING:
-            self._become(replace(self.live, state=RunState.STOPPING, why=self._why))
+        if self.live.state is ProcessState.RUNNING:
+            self._become(replace(self.live, state=ProcessState.STOPPING, why=self._why))
         if self._line is not None:
             self._line.stop(grace_ms, self._why)
 
@@ -198,8 +199,8 @@ class GuardedRun:
         self.is_silent = True
         self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
         live = replace(self.live, deadline=self._deadline if self.record.leased else 0)
-        if live.state is RunState.RUNNING and self._is_past(live):
-            live = replace(live, state=RunState.STOPPING, why=ExitReason.DEADLINE)
+        if live.state is ProcessState.RUNNING and self._is_past(live):
+            live = replace(live, state=ProcessState.STOPPING, why=ExitReason.DEADLINE)
         self._become(live)
         return True
 
@@ -221,12 +222,12 @@ class GuardedRun:
         if said is None:
             self._line = None
             self._give_up_commands()
-            if not was_waited_for and self.live.state is not RunState.ENDED:
+            if not was_waited_for and self.live.state is not ProcessState.ENDED:
                 self._tell(self, True)
             return
         live = status_of(self.record, said)
-        if live.state is RunState.RUNNING and (self._due or self._is_past(live)):
-            live = replace(live, state=RunState.STOPPING, why=self._why if self._due else ExitReason.DEADLINE)
+        if live.state is ProcessState.RUNNING and (self._due or self._is_past(live)):
+            live = replace(live, state=ProcessState.STOPPING, why=self._why if self._due else ExitReason.DEADLINE)
         self._become(live)
 
     def _is_past(self, live: RunStatus) -> bool:

@@ -20,10 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
-from holdfast.agent.drivers.driver import CannotStart, RunKey, StartFault
+from holdfast.agent.drivers.driver import CannotStart, StartFault
 from holdfast.agent.drivers.process.folder_removal import remove_tree
 from holdfast.agent.drivers.process.tenant_users import TenantUser
 from holdfast.agent.guard import files
+from holdfast.core.agent.plan import RunKey
 
 #: The guard's own log, beside the logs of the process.
 GUARD_LOG = "guard"

@@ -26,9 +26,7 @@ def require_read_access(ctx: ServerContext, call: ApiRequest, kind: ResourceKind
     if ledger.partition("/")[0] not in kind.ledger:
         hint = "use --region NAME" if "region" in kind.ledger else "use the platform"
         raise ApiError(problem("no-such-route", f"{ledger} has no {kind.plural}: {hint}"))
-    refused = refuse_reading(call.caller, ledger, kind.plural)
-    if refused is not None:
-        raise ApiError(ctx.deny(call, refused))
+    ctx.require(call, refuse_reading(call.caller, ledger, kind.plural))
 
 
 def validate_watch_params(call: ApiRequest) -> None:
@@ -52,9 +50,7 @@ async def get(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply
     require_read_access(ctx, call, kind)
     validate_watch_params(call)
     if kind.tenanted:
-        refused = refuse_tenant(call.caller, call.rest[0])
-        if refused is not None:
-            raise ApiError(ctx.deny(call, refused, call.rest[0]))
+        ctx.require(call, refuse_tenant(call.caller, call.rest[0]), call.rest[0])
     view = await ctx.view(call)
     name = "/".join(call.rest)
     found, redaction = find_row(kind, view.state, name), Redaction(call.caller, view.state)
@@ -69,16 +65,9 @@ async def list_objects(ctx: ServerContext, call: ApiRequest, kind: ResourceKind,
     require_read_access(ctx, call, kind)
     validate_watch_params(call)
     tenant, _ = list_scope(call, kind)
-    refused = refuse_tenant(call.caller, tenant)
-    if refused is not None:
-        raise ApiError(ctx.deny(call, refused, tenant))
-    full = ctx.lists.acquire(call.caller.actor)
-    if full is not None:
-        raise ApiError(full)
-    try:
+    ctx.require(call, refuse_tenant(call.caller, tenant), tenant)
+    with call.slot(ctx.lists):
         return await _page(ctx, call, kind, pages, tenant)
-    finally:
-        ctx.lists.release(call.caller.actor)
 
 
 async def _page(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, pages: ListSnapshots, tenant: str) -> Reply:

@@ -47,9 +47,7 @@ async def watch(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, lines:
     """Open the stream of changes of one kind."""
     require_read_access(ctx, call, kind)
     tenant, _ = list_scope(call, kind)
-    refused = refuse_tenant(call.caller, tenant)
-    if refused is not None:
-        raise ApiError(ctx.deny(call, refused, tenant))
+    ctx.require(call, refuse_tenant(call.caller, tenant), tenant)
     chosen = WatchScope(call, kind)
     call.count("limit", 1, 1)  # not used by a watch, but checked
     if call.since() is not None and call.flag("initial"):

@@ -75,13 +75,17 @@ async def put(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply
     expect, conditional = preconditions(call, sent)
     command = put_command(Redaction(call.caller, ctx.state), ctx.state, kind, sent)
     made = make_envelope(ctx, call, command, key, expect)
-    if call.is_dry_run():
-        tried = ctx.ledger.dry_run(made)
-        found, state = tried.answers[0], tried.state
-    else:
-        found, state = await ctx.ledger.submit(made), ctx.state
+    found, state = await _decided(ctx, call, made)
     tree, outcome, headers = write_outcome(call, kind, state, name, found, conditional=conditional)
     return json_reply(tree, (("holdfast-outcome", outcome), *headers), 201 if outcome == "created" else 200)
+
+
+async def _decided(ctx: ServerContext, call: ApiRequest, made: Envelope[Any]) -> tuple[SubmitResult, Any]:
+    """Return the answer to the command or to its dry run, and the state after it."""
+    if call.is_dry_run():
+        tried = ctx.ledger.dry_run(made)
+        return tried.answers[0], tried.state
+    return await ctx.ledger.submit(made), ctx.state
 
 
 def apply_path_identity(call: ApiRequest, kind: ResourceKind, tree: Any) -> Any:
@@ -172,11 +176,7 @@ async def delete(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Re
     expect, conditional = preconditions(call, None)
     made = make_envelope(ctx, call, delete_command(kind, call.rest), key, expect)
     tree = _visible_object(Redaction(call.caller, ctx.state), kind, before)
-    if call.is_dry_run():
-        tried = ctx.ledger.dry_run(made)
-        found, state = tried.answers[0], tried.state
-    else:
-        found, state = await ctx.ledger.submit(made), ctx.state
+    found, state = await _decided(ctx, call, made)
     redaction = Redaction(call.caller, state)
     if isinstance(found, Refused):
         refused = redaction.refused(found, by_number=False)
@@ -208,7 +208,7 @@ async def command(ctx: ServerContext, call: ApiRequest) -> Reply:
         made = make_envelope(ctx, call, command_of(ctx.ledger.definition.name, tag, tree), key, expect)
     except InvalidDocument as error:
         raise ApiError(invalid_problem(error.faults)) from None
-    found = ctx.ledger.dry_run(made).answers[0] if call.is_dry_run() else await ctx.ledger.submit(made)
+    found, _ = await _decided(ctx, call, made)
     if isinstance(found, Refused):
         refused = Redaction(call.caller, ctx.state).refused(found, by_number=by_number(made.command))
         raise ApiError(from_refusal(refused, lane="operators", conditional=conditional))

@@ -9,6 +9,7 @@ from holdfast.api.resources.command_catalog import rule_of
 from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.request import ApiError, ApiRequest, json_reply
+from holdfast.core.ledger.commit.authorization import PEOPLE
 from holdfast.core.model.objects.principals import Permission
 from holdfast.host.ports.transport import Reply
 
@@ -54,7 +55,7 @@ def _denial_reason(ctx: ServerContext, call: ApiRequest, body: dict[str, str]) -
             raise ApiError(problem("unreadable", f"no command {body['command'][:80]!r}"))
         if caller.kind not in rule.owners:
             return f"{body['command']} can be sent only by {', '.join(rule.owners)}"
-        if caller.kind in ("person", "tenant") and rule.right not in caller.principal.spec.rights:
+        if caller.kind in PEOPLE and rule.right not in caller.principal.spec.rights:
             return f"{body['command']} needs the permission {rule.right.value}"
     return _out_of_scope(call, body)
 

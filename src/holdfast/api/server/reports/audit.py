@@ -16,15 +16,14 @@ from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.serialization.scalars import parse_instant
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
+from holdfast.api.server.reports.scope import reach_index
 from holdfast.api.server.request import ApiError, ApiRequest, json_reply
 from holdfast.api.server.visibility import refuse_audit, sees
 from holdfast.core.ledger.builtin.audit import AuditEntry, tenant_of
 from holdfast.core.ledger.envelope import ABSENT, PRESENT
 from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.model.values.structs import Revision
-from holdfast.host.errors import NotReached
 from holdfast.host.indexes.audit_index import AuditIndex
-from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.ports.audit_store import AuditIndexQuery, AuditPage
 from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Reply
@@ -32,32 +31,23 @@ from holdfast.host.ports.transport import Reply
 ITEMS_MAX = 500
 #: Entries that are rendered in one turn.
 ENTRIES_PER_TURN = 20
-#: Longest wait of a read at level `any` for the newest commits.
-FRESH_MS = 2_000
 #: A name that no principal has.
 NOBODY = "/"
 
 
 async def audit(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Return the newest entries that match the query and that the caller may see; `continue` leads to older ones."""
-    refused = refuse_audit(call.caller, ctx.state.info.ledger)
-    if refused is not None:
-        raise ApiError(ctx.deny(call, refused))
+    ctx.require(call, refuse_audit(call.caller, ctx.state.info.ledger))
     asked = _parse_query(ctx, call)
     if ctx.audit is None:
         raise ApiError(problem("unavailable", f"{ctx.ledger.identity.server} stores no audit"))
-    full = ctx.lists.acquire(call.caller.actor)
-    if full is not None:
-        raise ApiError(full)
-    try:
+    with call.slot(ctx.lists):
         page = await _find_entries(ctx, call, ctx.audit, asked)
         items = []
         for number, entry in enumerate(page.items, 1):
             items.append(_render_entry(ctx, call, entry))
             if number % ENTRIES_PER_TURN == 0:
                 await asyncio.sleep(0)
-    finally:
-        ctx.lists.release(call.caller.actor)
     more = {"continue": f"{page.going_on[0]}.{page.going_on[1]}"} if page.going_on is not None else {}
     return json_reply({"kind": "AuditList", "items": items, "metadata": more})
 
@@ -90,13 +80,7 @@ def _is_number(text: str) -> bool:
 
 
 async def _find_entries(ctx: ServerContext, call: ApiRequest, kept: AuditIndex, query: AuditIndexQuery) -> AuditPage:
-    view, (level, _) = await ctx.view(call), call.level()
-    patience = call.timeout_ms * 4 // 5  # leaves time to report a failure
-    try:
-        await kept.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
-    except NotReached:
-        if level is not ReadLevel.ANY:
-            raise
+    await reach_index(ctx, call, kept)
     try:
         return await kept.find(query)
     except StoreError as error:

@@ -6,28 +6,23 @@ whose tenant is no longer known are shown only to callers who see all tenants.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.api.problems import from_refusal, problem
+from holdfast.api.problems import problem
 from holdfast.api.resources.decision import NODE_PATTERN, SLOT_PATTERN, WORKLOAD_PATTERN, decision_view
 from holdfast.api.serialization.registry import render
 from holdfast.api.serialization.scalars import format_instant as show_instant
-from holdfast.api.serialization.scalars import parse_instant
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.request import ApiError, ApiRequest, json_reply, split_workload_name
+from holdfast.api.server.reports.scope import reach_index
+from holdfast.api.server.request import ApiError, ApiRequest, contradictory, json_reply, split_workload_name
 from holdfast.api.server.visibility import refuse_reading, refuse_tenant, sees_everything
-from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.records.decisions import DecisionOutcome
-from holdfast.core.model.values.structs import Instant
-from holdfast.host.errors import NotReached
 from holdfast.host.indexes.decision_index import DecisionIndex
-from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.ports.decision_store import DecisionPage, DecisionQuery
 from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoreError
@@ -35,40 +30,23 @@ from holdfast.host.ports.transport import Reply
 
 QUERY_PARAMS = ("workload", "slot", "node", "tenant", "since", "until", "outcome", "limit", "continue", "read")
 ITEMS_MAX = 500
-#: Longest wait of a read at level `any` for the newest commits.
-FRESH_MS = 2_000
 
 
 async def decisions(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Return the newest decisions that match the query and that the caller may see; `continue` leads to older ones."""
-    refused = refuse_reading(call.caller, ctx.state.info.ledger, "decisions")
-    if refused is not None:
-        raise ApiError(ctx.deny(call, refused))
+    ctx.require(call, refuse_reading(call.caller, ctx.state.info.ledger, "decisions"))
     asked = _parse_query(ctx, call)
-    denied = refuse_tenant(call.caller, asked.tenant)
-    if denied is not None:
-        raise ApiError(ctx.deny(call, denied, asked.tenant))
+    ctx.require(call, refuse_tenant(call.caller, asked.tenant), asked.tenant)
     if ctx.decisions is None:
         raise ApiError(problem("unavailable", f"{ctx.ledger.identity.server} stores no decisions"))
-    full = ctx.lists.acquire(call.caller.actor)
-    if full is not None:
-        raise ApiError(full)
-    try:
+    with call.slot(ctx.lists):
         return _render_page(ctx, call, await _find_decisions(ctx, call, ctx.decisions, asked))
-    finally:
-        ctx.lists.release(call.caller.actor)
 
 
 async def _find_decisions(
     ctx: ServerContext, call: ApiRequest, kept: DecisionIndex, query: DecisionQuery
 ) -> DecisionPage:
-    view, (level, _) = await ctx.view(call), call.level()
-    patience = call.timeout_ms * 4 // 5  # leaves time to report a failure
-    try:
-        await kept.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
-    except NotReached:
-        if level is not ReadLevel.ANY:
-            raise
+    await reach_index(ctx, call, kept)
     if not sees_everything(call.caller):
         if not call.caller.tenant():
             return DecisionPage((), IndexPosition())
@@ -92,57 +70,34 @@ def _render_page(ctx: ServerContext, call: ApiRequest, page: DecisionPage) -> Re
 
 
 def _parse_query(ctx: ServerContext, call: ApiRequest) -> DecisionQuery:
-    said = dict(reversed(call.request.query))
-    workload, ordinal = _matching(said, "workload", WORKLOAD_PATTERN, "[TENANT/]NAME or a uid"), None
-    slot = _matching(said, "slot", SLOT_PATTERN, "[TENANT/]WORKLOAD/REGION/ORDINAL")
+    workload, ordinal = call.matching("workload", WORKLOAD_PATTERN, "[TENANT/]NAME or a uid"), None
+    slot = call.matching("slot", SLOT_PATTERN, "[TENANT/]WORKLOAD/REGION/ORDINAL")
     if slot:
+        has_workload = workload is not None
         workload, region, number = slot.rsplit("/", 2)
         ordinal = int(number)
-        if "workload" in said or region != ctx.state.region.name:
-            why = "it already names its workload" if "workload" in said else f"this is region {ctx.state.region.name}"
+        if has_workload or region != ctx.state.region.name:
+            why = "it already names its workload" if has_workload else f"this is region {ctx.state.region.name}"
             raise contradictory(f"slot {slot[:80]!r}: {why}")
-    tenant, workload = split_workload_name(said.get("tenant", ""), workload)
-    before = parse_revision(said["continue"]) if "continue" in said else 0
+    tenant, workload = split_workload_name(call.query("tenant"), workload or "")
+    going_on, outcome = call.given("continue"), call.given("outcome")
+    before = 0 if going_on is None else parse_revision(going_on)
     if before is None:
-        raise _unreadable("continue must be a value from a previous page")
-    return DecisionQuery(
+        raise ApiError(problem("unreadable", "continue must be a value from a previous page"))
+    query = DecisionQuery(
         tenant=tenant,
         workload=workload,
         ordinal=ordinal,
-        node=_matching(said, "node", NODE_PATTERN, "a name or a uid"),
-        since=_instant(said, "since"),
-        until=_instant(said, "until"),
-        outcome=_outcome(said),
+        node=call.matching("node", NODE_PATTERN, "a name or a uid") or "",
+        since=call.instant("since"),
+        until=call.instant("until"),
         before=before,
         limit=call.count("limit", 50, ITEMS_MAX),
     )
-
-
-def contradictory(text: str) -> ApiError:
-    """Return the error of parameters that contradict each other."""
-    return ApiError(from_refusal(Refused(Code.CONTRADICTORY, text)))
-
-
-def _matching(said: dict[str, str], name: str, pattern: str, form: str) -> str:
-    value = said.get(name)
-    if value is not None and re.fullmatch(pattern, value) is None:
-        raise _unreadable(f"{name} must be {form}, not {value[:80]!r}")
-    return value or ""
-
-
-def _instant(said: dict[str, str], name: str) -> Instant:
-    found = parse_instant(said[name]) if name in said else 0
-    if found is None:
-        raise _unreadable(f"{name} must be a time in RFC 3339, not {said[name][:80]!r}")
-    return found
-
-
-def _outcome(said: dict[str, str]) -> DecisionOutcome | None:
-    value = said.get("outcome")
-    if value is not None and value not in list(DecisionOutcome):
-        raise _unreadable(f"outcome must be one of {', '.join(DecisionOutcome)}, not {value[:80]!r}")
-    return None if value is None else DecisionOutcome(value)
-
-
-def _unreadable(text: str) -> ApiError:
-    return ApiError(problem("unreadable", text))
+    if outcome is None:
+        return query
+    if outcome not in list(DecisionOutcome):
+        raise ApiError(
+            problem("unreadable", f"outcome must be one of {', '.join(DecisionOutcome)}, not {outcome[:80]!r}")
+        )
+    return replace(query, outcome=DecisionOutcome(outcome))

@@ -30,5 +30,5 @@ async def queue(ctx: ServerContext, call: ApiRequest) -> Reply:
 
 def _parse_query(call: ApiRequest) -> tuple[str, str]:
     """Return the tenant and the workload of the query."""
-    workload, tenant = workload_param(call), dict(reversed(call.request.query)).get("tenant", "")
+    workload, tenant = workload_param(call), call.query("tenant")
     return (tenant, "") if workload is None else split_workload_name(tenant, workload)

@@ -11,14 +11,19 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from holdfast.api.server.context import ServerContext
-from holdfast.api.server.request import ApiError, ApiRequest
+from holdfast.api.server.request import ApiRequest
 from holdfast.api.server.visibility import refuse_reading, refuse_tenant
 from holdfast.core.model.values.structs import Instant
+from holdfast.host.errors import NotReached
+from holdfast.host.indexes.audit_index import AuditIndex
+from holdfast.host.indexes.decision_index import DecisionIndex
+from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.runtime.deadlines import run_in_steps
 
 #: Largest number of items, and the default.
 ITEMS_MAX = 1_000
-
+#: Longest wait of a read at level `any` for the newest commits.
+FRESH_MS = 2_000
 
 T = TypeVar("T")
 
@@ -35,17 +40,22 @@ class ReportScope(Struct, frozen=True):
 async def report_scope(ctx: ServerContext, call: ApiRequest, plural: str, tenant: str) -> AsyncIterator[ReportScope]:
     """Yield the state at the requested read level, if the caller may read this report and this tenant, if any."""
     refused = refuse_reading(call.caller, ctx.state.info.ledger, plural) or refuse_tenant(call.caller, tenant)
-    if refused is not None:
-        raise ApiError(ctx.deny(call, refused, tenant))
+    ctx.require(call, refused, tenant)
     limit = call.count("limit", ITEMS_MAX, ITEMS_MAX)
-    full = ctx.lists.acquire(call.caller.actor)
-    if full is not None:
-        raise ApiError(full)
-    try:
+    with call.slot(ctx.lists):
         view = await ctx.view(call)
         yield ReportScope(view.state, ctx.now(), limit)
-    finally:
-        ctx.lists.release(call.caller.actor)
+
+
+async def reach_index(ctx: ServerContext, call: ApiRequest, index: AuditIndex | DecisionIndex) -> None:
+    """Wait until the index has what the requested read level contains."""
+    view, (level, _) = await ctx.view(call), call.level()
+    patience = call.timeout_ms * 4 // 5  # leaves time to report a failure
+    try:
+        await index.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
+    except NotReached:
+        if level is not ReadLevel.ANY:
+            raise
 
 
 async def compute_in_parts(state: Any, work: Callable[[Any], Generator[None, None, T]]) -> T:

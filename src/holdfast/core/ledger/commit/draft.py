@@ -54,6 +54,10 @@ class Committed(Struct, frozen=True, gc=False):
     answer: bytes
 
 
+#: The answer to one command of a draft.
+CommandAnswer = Committed | Refused | Repeated
+
+
 class BatchDraft(Generic[S]):
     """A batch under decision."""
 
@@ -75,7 +79,7 @@ class BatchDraft(Generic[S]):
     def __len__(self) -> int:
         return len(self._records)
 
-    def add(self, envelope: Envelope[Any], at: Instant) -> Committed | Refused | Repeated:
+    def add(self, envelope: Envelope[Any], at: Instant) -> CommandAnswer:
         """Decide a command on top of the draft's earlier commands; an accepted command becomes part of the draft."""
         assert at >= self._at, f"ledger time runs backwards: {self._at} then {at}"
         first = self._next

@@ -2,6 +2,7 @@
 
 - `table`         sharded copy-on-write tables, and the overlay of a batch
 - `id_lists`      rows of derived tables that list ids; an empty list has no row
+- `sparse_rows`   rows that exist only with a content; counts
 - `ledger_state`  `LedgerState`, `LedgerInfo`, sessions, idempotency records
 - `invariants`    the shape of an invariant; full scans and batch scans
 - `type_checks`   whether restored values have exactly their declared types

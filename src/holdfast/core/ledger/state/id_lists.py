@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from holdfast.core.ledger.state.sparse_rows import put_or_drop
 from holdfast.core.ledger.state.table import Table
 from holdfast.core.model.values.sorted_list import SortedList
 
@@ -20,8 +21,4 @@ def add_to_list(table: Table[K, SortedList[V]], key: K, value: V) -> None:
 
 def remove_from_list(table: Table[K, SortedList[V]], key: K, value: V) -> None:
     """Remove a value from the list that contains it."""
-    left = table[key].without(value)
-    if left:
-        table.put(key, left)
-    else:
-        table.drop(key)
+    put_or_drop(table, key, table[key].without(value))

@@ -10,10 +10,9 @@ from typing import assert_never
 
 from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.values.metadata import Labels
-from holdfast.core.model.values.resources import AMOUNT_MAX, ZERO, Resources
+from holdfast.core.model.values.resources import AMOUNT_MAX, BUILT_IN, ZERO, Resources
 from holdfast.core.model.values.structs import Row
 
-_AMOUNTS = ("cpu", "memory", "disk", "gpu")
 _DIGITS_MAX = 13
 
 
@@ -66,7 +65,7 @@ def effect_of(action: OverrideAction, target: str, facts: Labels) -> OverrideEff
             return AvoidZone(target)
         case OverrideAction.EMERGENCY_QUOTA:
             said = dict(facts)
-            cpu, memory, disk, gpu = (_whole(said.get(name, "")) for name in _AMOUNTS)
+            cpu, memory, disk, gpu = (_whole(said.get(name, "")) for name in BUILT_IN)
             return EmergencyQuota(said.get("tenant", ""), Resources(cpu, memory, disk, gpu))
         case OverrideAction.DECLARE_LOST:
             return DeclaredLost(target)
@@ -82,7 +81,7 @@ def is_permissive(action: OverrideAction) -> bool:
 def effect_problem(action: OverrideAction, region: str, target: str, facts: Labels) -> str:
     """Return the first unknown, missing or invalid parameter of an action, as a sentence; empty if there is none."""
     effect = effect_of(action, target, facts)
-    known = ("tenant", *_AMOUNTS) if isinstance(effect, EmergencyQuota) else ()
+    known = ("tenant", *BUILT_IN) if isinstance(effect, EmergencyQuota) else ()
     unknown = sorted({name for name, _ in facts if name not in known})
     if unknown:
         return f"{action} has no fact {unknown[0]!r}"
@@ -103,10 +102,10 @@ def effect_problem(action: OverrideAction, region: str, target: str, facts: Labe
 def _misread_emergency(effect: EmergencyQuota, target: str, facts: Labels) -> str:
     if not effect.tenant or target not in ("", effect.tenant):
         return "an emergency quota names its tenant in the fact tenant, and no other target"
-    unread = [name for name, text in facts if name in _AMOUNTS and str(_whole(text)) != text]
+    unread = [name for name, text in facts if name in BUILT_IN and str(_whole(text)) != text]
     if unread:
         return f"the fact {unread[0]} is a whole number of at most {AMOUNT_MAX}"
-    return "" if effect.amount != ZERO else f"an emergency quota needs an amount of {', '.join(_AMOUNTS)}"
+    return "" if effect.amount != ZERO else f"an emergency quota needs an amount of {', '.join(BUILT_IN)}"
 
 
 def _whole(text: str) -> int:

@@ -169,8 +169,3 @@ class Rebalance(Row, frozen=True):
 def capacity_of(summary: RegionSummary) -> Resources:
     """Return the capacity of all nodes together."""
     return total(nodes.capacity for nodes in summary.nodes)
-
-
-def free_in(summary: RegionSummary) -> Resources:
-    """Return the free capacity of all nodes together."""
-    return total(nodes.free for nodes in summary.nodes)

@@ -162,11 +162,7 @@ def amount_of(amounts: Resources, name: str) -> int:
 
 def amount_problem(amounts: Resources) -> str:
     """Return why this amount cannot be requested or declared; empty if it can."""
-    named = (
-        ("cpu", amounts.cpu), ("memory", amounts.memory), ("disk", amounts.disk), ("gpu", amounts.gpu),
-        *amounts.extended
-    )  # fmt: skip
-    for name, amount in named:
+    for name, amount in _named(amounts):
         if not 0 <= amount <= AMOUNT_MAX:
             return f"{name} is {amount}; it must be between 0 and {AMOUNT_MAX}"
     names = [name for name, _ in amounts.extended]
@@ -176,8 +172,10 @@ def amount_problem(amounts: Resources) -> str:
     return f"{taken} is reserved and cannot name an extended resource" if taken else ""
 
 
+def _named(of: Resources) -> tuple[tuple[str, int], ...]:
+    return ("cpu", of.cpu), ("memory", of.memory), ("disk", of.disk), ("gpu", of.gpu), *of.extended
+
+
 def nonzero_amounts(of: Resources) -> Iterator[tuple[str, int]]:
-    """Yield every resource with a positive amount."""
-    for name, amount in (("cpu", of.cpu), ("memory", of.memory), ("disk", of.disk), ("gpu", of.gpu), *of.extended):
-        if amount > 0:
-            yield name, amount
+    """Return every resource with a positive amount."""
+    return ((name, amount) for name, amount in _named(of) if amount > 0)

@@ -14,7 +14,7 @@ from holdfast.core.model.objects.topology import Region
 from holdfast.core.model.objects.workloads import Workload, WorkloadSpec
 from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.breaches import PLATFORM_DISRUPTION, PLATFORM_ESCROW, PLATFORM_RESIDENCY, Breach
-from holdfast.core.model.values.resources import Resources, amount_of
+from holdfast.core.model.values.resources import Resources, amount_of, names_in
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.events import BreachClosed, BreachStored
 from holdfast.core.platform.queries.feasibility import placement_allows
@@ -85,9 +85,8 @@ def recount_account(
 ) -> tuple[BreachEvent, ...]:
     """Return the breach events of an account, for each resource, when `charged` changes from first to second."""
     before, after = charged
-    names = {name for name, _ in (*before.extended, *after.extended)}
     found: list[BreachEvent] = []
-    for name in ("cpu", "memory", "disk", "gpu", *sorted(names)):
+    for name in names_in(before, after):
         over = amount_of(after, name) - amount_of(limit, name)
         found.extend(_recount(state, PLATFORM_ESCROW, f"{account}/{name}", over, "controller/grant", ctx))
     return tuple(found)

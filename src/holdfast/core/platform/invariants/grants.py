@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.records.grants import Grant
-from holdfast.core.model.values.resources import Resources
+from holdfast.core.model.values.resources import BUILT_IN, Resources
 from holdfast.core.platform.state.tables import PlatformState
 
 Amounts = dict[str, int]
-RESOURCES = ("cpu", "memory", "disk", "gpu")
 
 
 #: By account, and by region if the account has a limit in each: the amounts granted.
@@ -64,7 +63,7 @@ def limits(state: PlatformState, account: str, where: str) -> Amounts | None:
     opened = state.overrides.get(int(name))
     if opened is None or opened.action is not OverrideAction.EMERGENCY_QUOTA:
         return None
-    return {key: int(value) for key, value in opened.facts if key in RESOURCES and value.isascii() and value.isdigit()}
+    return {key: int(value) for key, value in opened.facts if key in BUILT_IN and value.isascii() and value.isdigit()}
 
 
 def charge(grants: Iterable[tuple[str, Grant]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from holdfast.core.model.objects.workloads import Template, Workload, WorkloadSp
 from holdfast.core.model.records.region_reports import Nodes, RegionSummary
 from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, ConditionValue
 from holdfast.core.model.values.quantities import format_amount
-from holdfast.core.model.values.resources import ZERO, Resources, amount_of, first_lacking
+from holdfast.core.model.values.resources import ZERO, Resources, amount_of, first_lacking, names_in
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -129,7 +129,7 @@ def _shut(nodes: Nodes, template: Template, tenant: str) -> NearMiss | None:
 def _times(free: Resources, need: Resources, most: int) -> int:
     """Return how often a need fits into the free amount, as if that were one piece."""
     count = most
-    for name in ("cpu", "memory", "disk", "gpu", *(name for name, _ in need.extended)):
+    for name in names_in(need):
         amount = amount_of(need, name)
         if amount > 0:
             count = min(count, amount_of(free, name) // amount)
@@ -153,7 +153,7 @@ def _nearest(summary: RegionSummary, template: Template, tenant: str, region: st
 def _too_small(piece: Resources, need: Resources, region: str) -> NearMiss:
     """Return the resource that a node lacks most, in thousandths of what it has."""
     short = []
-    for name in ("cpu", "memory", "disk", "gpu", *(name for name, _ in need.extended)):
+    for name in names_in(need):
         wanted, there = amount_of(need, name), amount_of(piece, name)
         if wanted > there:
             short.append((wanted * 1000 // max(there, 1), name))

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.state.sparse_rows import add_count, put_or_drop
 from holdfast.core.model.values.conditions import with_condition
 from holdfast.core.model.values.metadata import Deletion, Meta
 from holdfast.core.platform import events as e
@@ -13,7 +14,6 @@ from holdfast.core.platform.state.indexes import (
     ORDERED_SINCE,
     add_template_names,
     count_use,
-    index_pending,
     index_workload,
     pending,
     unindex_workload,
@@ -96,10 +96,7 @@ def templates_dropped(state: PlatformState, event: e.TemplatesDropped, stamp: St
     state.templates_of.put(event.workload, tuple(one for one in known if one not in event.digests))
     if done is not None:
         left = tuple(row for row in done if row[0] not in event.digests)
-        if left:
-            state.completed_before.put(event.workload, left)
-        else:
-            state.completed_before.drop(event.workload)
+        put_or_drop(state.completed_before, event.workload, left)
 
 
 def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp) -> None:
@@ -110,4 +107,4 @@ def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp)
         conditions = with_condition(conditions, condition)
     new = replace(old, status=replace(event.status, conditions=conditions))
     state.workloads.put(event.workload, new)
-    index_pending(state, old.meta.tenant, pending(new) - pending(old))
+    add_count(state.pending_of, old.meta.tenant, pending(new) - pending(old))

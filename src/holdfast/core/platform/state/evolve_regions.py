@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.state.sparse_rows import put_or_drop
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.region_reports import ObservedWorkload, Rebalance, StoredSummary
@@ -52,10 +53,7 @@ def forget_report(state: PlatformState, workload: Revision, region: str) -> None
     if any(assignment.region == region for assignment in assignments_of(state, workload)):
         return
     left = tuple(one for one in state.workload_reports.get(workload) or () if one.region != region)
-    if left:
-        state.workload_reports.put(workload, left)
-    else:
-        state.workload_reports.drop(workload)
+    put_or_drop(state.workload_reports, workload, left)
 
 
 APPLY_OBSERVED: dict[type, Any] = {e.RegionReported: region_reported, e.OfferedBack: offered_back}

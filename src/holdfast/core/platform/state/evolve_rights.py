@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.state.sparse_rows import put_or_drop
 from holdfast.core.model.records.assignments import Assignment, HeldRight
 from holdfast.core.model.values.ranges import Ranges, numbers, ranges_of, with_numbers
 from holdfast.core.model.values.structs import Instant, Revision
@@ -67,10 +68,7 @@ def record_lease(state: PlatformState, assignment: Assignment) -> None:
 def _put_lease(state: PlatformState, workload: Revision, region: str, until: Instant) -> None:
     others = [one for one in state.leases.get(workload) or () if one[0] != region]
     left = sorted((*others, (region, until))) if until else others
-    if left:
-        state.leases.put(workload, tuple(left))
-    else:
-        state.leases.drop(workload)
+    put_or_drop(state.leases, workload, tuple(left))
 
 
 APPLY_RIGHTS: dict[type, Any] = {

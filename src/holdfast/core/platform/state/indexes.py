@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.state.id_lists import add_to_list, remove_from_list
+from holdfast.core.ledger.state.sparse_rows import add_count, put_or_drop
 from holdfast.core.model.objects.workloads import Workload, name_key
 from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.grants import AccountDemand, charge_key, grant_key
@@ -34,12 +35,8 @@ def unindex_workload(state: PlatformState, uid: Revision) -> None:
     tenant, key = old.meta.tenant, name_key(old.meta.tenant, old.meta.name)
     if state.workload_names.get(key) == uid:
         state.workload_names.drop(key)
-    count = (state.workload_counts.get(tenant) or 0) - 1
-    if count:
-        state.workload_counts.put(tenant, count)
-    else:
-        state.workload_counts.drop(tenant)
-    index_pending(state, tenant, -pending(old))
+    add_count(state.workload_counts, tenant, -1)
+    add_count(state.pending_of, tenant, -pending(old))
 
 
 def unindex_assignment(state: PlatformState, uid: Revision) -> None:
@@ -50,10 +47,7 @@ def unindex_assignment(state: PlatformState, uid: Revision) -> None:
         remove_from_list(state.paid_by, account, uid)
     index_demand(state, old, -1)
     others = tuple(other for other in state.assignments_of[old.workload] if other != uid)
-    if others:
-        state.assignments_of.put(old.workload, others)
-    else:
-        state.assignments_of.drop(old.workload)
+    put_or_drop(state.assignments_of, old.workload, others)
 
 
 def unindex_grant(state: PlatformState, key: str) -> None:
@@ -69,16 +63,8 @@ def index_rights(state: PlatformState, workload: Revision, region: str, come: Ra
     held[region] = without(with_numbers(before, come), gone)
     if bool(before) != bool(held[region]):
         (remove_from_list if before else add_to_list)(state.rights_in, region, workload)
-    count = (state.right_counts.get(region) or 0) + count_numbers(held[region]) - count_numbers(before)
-    if count:
-        state.right_counts.put(region, count)
-    else:
-        state.right_counts.drop(region)
-    left = tuple((name, held[name]) for name in sorted(held) if held[name])
-    if left:
-        state.rights_of.put(workload, left)
-    else:
-        state.rights_of.drop(workload)
+    add_count(state.right_counts, region, count_numbers(held[region]) - count_numbers(before))
+    put_or_drop(state.rights_of, workload, tuple((name, held[name]) for name in sorted(held) if held[name]))
 
 
 def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> None:
@@ -86,8 +72,8 @@ def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> N
     tenant = workload.meta.tenant
     if workload.meta.deletion is None:
         state.workload_names.put(name_key(tenant, workload.meta.name), uid)
-    state.workload_counts.put(tenant, (state.workload_counts.get(tenant) or 0) + 1)
-    index_pending(state, tenant, pending(workload))
+    add_count(state.workload_counts, tenant, 1)
+    add_count(state.pending_of, tenant, pending(workload))
 
 
 def pending(workload: Workload) -> int:
@@ -95,15 +81,6 @@ def pending(workload: Workload) -> int:
     status = workload.status
     there = status.bound + status.succeeded + status.failed
     return max(0, workload.spec.replicas - there) if workload.meta.deletion is None else 0
-
-
-def index_pending(state: PlatformState, tenant: str, change: int) -> None:
-    """Change a tenant's count of pending replicas; 0 leaves no row."""
-    waiting = (state.pending_of.get(tenant) or 0) + change
-    if waiting:
-        state.pending_of.put(tenant, waiting)
-    else:
-        state.pending_of.drop(tenant)
 
 
 def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment) -> None:
@@ -128,27 +105,17 @@ def index_demand(state: PlatformState, assignment: Assignment, sign: int) -> Non
         if template is not None:
             count += sign * asked
             amount = add(amount, times(template.need, sign * asked))
-    if count:
-        state.demand_of.put(key, AccountDemand(count, amount))
-    else:
-        state.demand_of.drop(key)
+    put_or_drop(state.demand_of, key, AccountDemand(count, amount) if count else None)
 
 
 def index_offer(state: PlatformState, key: str, amount: Resources) -> None:
     """Change the amount offered of a limit; no offer leaves no row."""
     offered = add(state.offered_of.get(key) or ZERO, amount)
-    if offered == ZERO:
-        state.offered_of.drop(key)
-    else:
-        state.offered_of.put(key, offered)
+    put_or_drop(state.offered_of, key, offered if offered != ZERO else None)
 
 
 def count_use(state: PlatformState, tenant: str, digest: str, change: int) -> None:
     """Change how many workloads of a tenant name a template."""
     counts = dict(state.template_uses.get(digest) or ())
     counts[tenant] = counts.get(tenant, 0) + change
-    uses = tuple(sorted((name, count) for name, count in counts.items() if count))
-    if uses:
-        state.template_uses.put(digest, uses)
-    else:
-        state.template_uses.drop(digest)
+    put_or_drop(state.template_uses, digest, tuple(sorted((name, count) for name, count in counts.items() if count)))

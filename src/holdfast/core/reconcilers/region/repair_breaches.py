@@ -28,7 +28,7 @@ from holdfast.core.model.records.node_usage import EMPTY_USAGE, DeviceUsage
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.bitsets import bitset_of, each, minus, union
-from holdfast.core.model.values.resources import amount_of
+from holdfast.core.model.values.resources import amount_of, names_in
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.reconcilers.region.slot_groups import slot_groups
 from holdfast.core.region.commands import CloseBreach, Stop
@@ -69,9 +69,8 @@ def _of_node(state: RegionState, uid: ReconcileKey) -> list[tuple[str, str]]:
     if node is None:
         return sorted(one for one, _ in state.breaches.unordered() if f"{one[1]}/".startswith(f"node/{uid}/"))
     room = state.node_usage.get(node.uid) or EMPTY_USAGE
-    extended = sorted({name for some in (node.capacity, room.all, room.firm, room.held) for name, _ in some.extended})
     devices = [f"device/{index}" for index in range(max(len(node.devices), len(room.devices)))]
-    parts = ("cpu", "memory", "disk", "gpu", *extended, *devices)
+    parts = (*names_in(node.capacity, room.all, room.firm, room.held), *devices)
     found = [(REGION_ALLOWED, f"node/{uid}"), *((REGION_CAPACITY, f"node/{uid}/{part}") for part in parts)]
     return [one for one in found if one in state.breaches]
 

@@ -16,7 +16,7 @@ from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage, slot_
 from holdfast.core.model.records.nodes import Node, NodeHealth, is_kept_from
 from holdfast.core.model.records.slots import Reservation, Slot
 from holdfast.core.model.values.ranges import numbers, without
-from holdfast.core.model.values.resources import DEVICE, add, amount_of, first_exceeded
+from holdfast.core.model.values.resources import DEVICE, add, amount_of, first_exceeded, names_in
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.queries.accounts import paid_until
 from holdfast.core.region.queries.node_tenants import keeping_tenant, tenant_of
@@ -34,8 +34,7 @@ Overshoots = dict[tuple[str, str], int]
 def capacity_overshoots(node: Node, usage: NodeUsage) -> Overshoots:
     """Return by how much a node's usage exceeds its capacity, per resource and device."""
     found: Overshoots = {}
-    extended = sorted({name for amounts in (usage.all, usage.firm, usage.held) for name, _ in amounts.extended})
-    for name in ("cpu", "memory", "disk", "gpu", *extended):
+    for name in names_in(usage.all, usage.firm, usage.held):
         firm = amount_of(usage.firm, name) + amount_of(usage.held, name)
         over = max(amount_of(usage.all, name), firm) - amount_of(node.capacity, name)
         if over > 0:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import Batch, Evidence, LogRecord, read_evidence
-from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.partial import decode_refused_parts
 from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.decisions import (
@@ -40,7 +40,6 @@ COMMANDS = (PROPOSE, REPORT)
 Whose = Callable[[Revision], Assignment | None]
 #: A request: its assignment and its template.
 _Key = tuple[Revision, str]
-_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 def has_decisions(batch: Batch[RegionEvent]) -> bool:
@@ -184,7 +183,7 @@ def _refused(record: LogRecord[RegionEvent], decision: DecisionEvidence) -> dict
     if record.command != PROPOSE or not record.answer:
         return {}
     try:
-        unmet = _unmet.decode(record.answer)
+        unmet = decode_refused_parts(record.answer)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return {}
     owners = [number for number, one in enumerate(decision.passes) for _ in one.requests]

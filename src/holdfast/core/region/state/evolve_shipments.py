@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.state.sparse_rows import put_or_drop
 from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.grants import AccountUsage
 from holdfast.core.model.values.resources import ZERO, clamp_zero, subtract
@@ -85,11 +86,7 @@ def _keep_finished(state: RegionState, assignment: Assignment) -> None:
     if rows is None or assignment.stage is AssignmentStage.ENDED:
         return
     asked = [share.template for share in assignment.shares] if assignment.batch else []
-    kept = tuple(row for row in rows if row.template in asked)
-    if kept:
-        state.finished.put(assignment.uid, kept)
-    else:
-        state.finished.drop(assignment.uid)
+    put_or_drop(state.finished, assignment.uid, tuple(row for row in rows if row.template in asked))
 
 
 def allowance_stored(state: RegionState, event: e.GrantReceived, stamp: Stamp) -> None:

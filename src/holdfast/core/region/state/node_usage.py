@@ -8,9 +8,8 @@ side ends first (RULES 15).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
-from holdfast.core.ledger.state.table import Table
+from holdfast.core.ledger.state.sparse_rows import add_count, put_or_drop
 from holdfast.core.model.records.node_usage import (
     EMPTY_USAGE,
     DeviceUsage,
@@ -26,9 +25,6 @@ from holdfast.core.model.values.resources import ZERO, Resources, add, elementwi
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.state.node_kinds import node_kind, node_labels, with_count
 from holdfast.core.region.state.tables import RegionState
-
-K = TypeVar("K")
-
 
 Milli = dict[int, int]
 _FREE = DeviceUsage()
@@ -228,18 +224,12 @@ def count_node(state: RegionState, node: Node | None, before: Node | None) -> No
         change = add if sign > 0 else subtract
         sums = state.totals
         state.totals = RegionTotals(change(sums.capacity, one.capacity), change(sums.taken, taken), sums.shield)
-        _count(state.domains, ("zone", one.zone), sign)
-        _count(state.domains, ("pool", one.pool), sign)
+        add_count(state.domains, ("zone", one.zone), sign)
+        add_count(state.domains, ("pool", one.pool), sign)
         kind = node_kind(one)
-        _count(state.node_kinds, kind, sign)
+        add_count(state.node_kinds, kind, sign)
         for label in node_labels(one, kind):
-            _count(state.node_labels, label, sign)
+            add_count(state.node_labels, label, sign)
         for name, amount in nonzero_amounts(one.capacity):
             left = with_count(state.node_amounts.get((name, kind)) or (), amount, sign)
-            state.node_amounts.put((name, kind), left) if left else state.node_amounts.drop((name, kind))
-
-
-def _count(table: Table[K, int], key: K, change: int) -> None:
-    """Add to a count in a table; a count of zero has no row."""
-    left = (table.get(key) or 0) + change
-    table.put(key, left) if left else table.drop(key)
+            put_or_drop(state.node_amounts, (name, kind), left)

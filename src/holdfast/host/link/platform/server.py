@@ -15,7 +15,7 @@ position that it ships: without a signature, a later claim of it proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from msgspec.structs import replace
@@ -24,19 +24,18 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import INDEX_MAX, RevisionToken, format_revision, pack_revision, seq_of
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.commands import Ship
-from holdfast.host.errors import ListAgain, NotLeading, NotProven, Unavailable
+from holdfast.host.errors import ListAgain, NotLeading, Unavailable
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.link.platform.batching import ChangeBuffer, list_parts
 from holdfast.host.link.platform.content import changed, everything, region_filter
 from holdfast.host.link.platform.position_proofs import LogPosition, PositionProofs
 from holdfast.host.link.platform.request import ShipmentRequest, read_shipment_request, resume_after, session_problem
-from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Framing, Reply, Request, StreamReply
 from holdfast.host.protocol.problem import problem_reply
-from holdfast.host.protocol.shipments import KnownPosition, LinkHeartbeat, Message, Shipment, encode_message
+from holdfast.host.protocol.shipments import KnownPosition, LinkHeartbeat, Message, Shipment
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
-from holdfast.host.streams.resume import proven_leader
+from holdfast.host.streams.resume import proven_leader, stream_frames
 from holdfast.host.watch.subscription import Subscription
 
 #: Largest time between two messages of a stream: a heartbeat reports that nothing has changed.
@@ -93,48 +92,41 @@ class _Stream:
         self._told_at = ledger.clock.boot()
         self._logger = Logger("shipping", server=ledger.identity.server, region=asked.region)
 
-    async def frames(self) -> AsyncIterator[bytes]:
-        """Yield every message, encoded, until this server no longer leads or the region's session has ended."""
-        self._count_streams(1)
-        try:
-            async with aclosing(self._messages()) as messages:
-                async for message in messages:
-                    self._told_at = self._ledger.clock.boot()
-                    yield encode_message(message)
-        except (Unavailable, StoreError) as error:
-            self._logger.warning("stream-broke", why=error)
-        finally:
-            self._count_streams(-1)
+    def frames(self) -> AsyncGenerator[bytes, None]:
+        """Return every message, encoded, until this server no longer leads or the region's session has ended."""
+        return stream_frames(self._messages(), self._last, self._count_streams, self._logger)
 
     def _count_streams(self, by: int) -> None:
         metrics = self._ledger.metrics
         metrics.gauge("shipping_streams", metrics.gauged("shipping_streams") + by)
 
     async def _messages(self) -> AsyncGenerator[Message, None]:
-        try:
-            if session_problem(self._ledger, self._region, self._session) is None:
-                status = self._ledger.durable.state.regions[self._region].status
-                yield KnownPosition(status.position, status.digest)
-            while session_problem(self._ledger, self._region, self._session) is None:
-                if self._since is None:
-                    async with aclosing(self._full_list()) as parts:
-                        async for part in parts:
-                            yield part
-                            if session_problem(self._ledger, self._region, self._session) is not None:
-                                return
-                assert self._since is not None
-                try:
-                    with await self._ledger.watch(region_filter(self._region), self._since) as subscription:
-                        while session_problem(self._ledger, self._region, self._session) is None:
-                            for message in await self._next(subscription):
-                                yield message
-                except ListAgain as error:
-                    self._logger.info("list-again", why=error)
-                    self._since = None
-        except (NotLeading, NotProven) as error:
-            self._logger.info("leads-no-more", why=error)
-            facts = self._ledger.durable.state.info
-            yield LinkHeartbeat(facts.at, self._ledger.durable.token(), complete=False, leads=False)
+        self._told_at = self._ledger.clock.boot()
+        if session_problem(self._ledger, self._region, self._session) is None:
+            status = self._ledger.durable.state.regions[self._region].status
+            yield KnownPosition(status.position, status.digest)
+        while session_problem(self._ledger, self._region, self._session) is None:
+            if self._since is None:
+                async with aclosing(self._full_list()) as parts:
+                    async for part in parts:
+                        self._told_at = self._ledger.clock.boot()
+                        yield part
+                        if session_problem(self._ledger, self._region, self._session) is not None:
+                            return
+            assert self._since is not None
+            try:
+                with await self._ledger.watch(region_filter(self._region), self._since) as subscription:
+                    while session_problem(self._ledger, self._region, self._session) is None:
+                        for message in await self._next(subscription):
+                            self._told_at = self._ledger.clock.boot()
+                            yield message
+            except ListAgain as error:
+                self._logger.info("list-again", why=error)
+                self._since = None
+
+    def _last(self) -> Message:
+        at, token = self._ledger.durable.state.info.at, self._ledger.durable.token()
+        return LinkHeartbeat(at, token, complete=False, leads=False)
 
     async def _next(self, subscription: Subscription) -> list[Message]:
         """Return the next messages: none while more changes of the same step are being read."""

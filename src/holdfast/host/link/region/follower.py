@@ -16,8 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Committed
-from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.commit.draft import CommandAnswer, Committed
 from holdfast.core.ledger.revision import RevisionToken, format_revision, seq_of
 from holdfast.core.model.values.settings import agent_times
 from holdfast.core.model.values.structs import Instant
@@ -25,7 +24,6 @@ from holdfast.core.region.commands import Ship
 from holdfast.core.region.queries.assignments import has_stale_lease
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Diverged, Unavailable
-from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.link.region.session import RegionLogMismatch, RegionSession, RetiredByPlatform
 from holdfast.host.ports.store import LogTrimmed, StoreError
@@ -220,7 +218,7 @@ class ShipmentFollower:
 
     async def _submit(self, step: Ship) -> CommandAnswer:
         try:
-            return await self._leader.submit(Envelope(ACTOR, step, self._leader.term.now()))
+            return await self._leader.submit_as(ACTOR, step)
         except Unavailable as error:
             self._outlook.last_error = f"this region cannot apply a shipment: {error}"
             raise _Broken(error.code) from error

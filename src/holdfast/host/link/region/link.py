@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.revision import format_revision, parse_revision
@@ -29,7 +30,7 @@ from holdfast.host.link.region.session import PlatformTarget, RegionLogMismatch,
 from holdfast.host.link.region.stand_down import stand_down
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Transport
-from holdfast.host.protocol.commands import CommandOutcome, CommandReply
+from holdfast.host.protocol.commands import CommandOutcome, CommandReply, Renewed
 from holdfast.host.protocol.session_client import SessionLost
 from holdfast.host.runtime.deadlines import run_until_first
 from holdfast.host.runtime.telemetry import Logger
@@ -85,7 +86,7 @@ class Link:
                 following = ShipmentFollower(leader, speaker, self._transport, self._outlook, self._logger)
                 saying = ReportSender(leader, speaker, self._logger)
                 reporting = Reporter(leader, self._ledger.hub, self._outlook, reported, saying, self._platform.region)
-                alive = self._keep_alive(leader, speaker)
+                alive = speaker.keep_alive(partial(self._renewed, leader, speaker))
                 await run_until_first(alive, following.run(), reporting.listen(), reporting.speak())
             except SessionLost as error:
                 self._logger.info("session-over", why=error)
@@ -154,18 +155,10 @@ class Link:
                 self._outlook.last_error = str(error)
             await self._clock.sleep(RETRY_MS)
 
-    async def _keep_alive(self, leader: Leader[RegionState], speaker: RegionSession) -> None:
-        """Send heartbeats: four per lease, by the shorter lease of the two ledgers."""
-        attempt = 0
-        while True:
-            renewed = await speaker.renew()
-            if renewed is None:
-                attempt += 1
-                await speaker.back_off(attempt)
-                continue
-            attempt = 0
-            self._ledger.metrics.gauge("link_offset_ms", speaker.offset.high)
-            settings = leader.term.durable.state.info.settings
-            if agent_times(settings) != speaker.times:
-                raise SessionLost(OTHER_TIMES)
-            await self._clock.sleep(min(settings.session_lease, renewed.worth_ms) // 4)
+    def _renewed(self, leader: Leader[RegionState], speaker: RegionSession, renewed: Renewed, _sent: int) -> int:
+        """Return the shorter lease of the two ledgers, after a heartbeat."""
+        self._ledger.metrics.gauge("link_offset_ms", speaker.offset.high)
+        settings = leader.term.durable.state.info.settings
+        if agent_times(settings) != speaker.times:
+            raise SessionLost(OTHER_TIMES)
+        return min(settings.session_lease, renewed.worth_ms)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.values.ranges import count_numbers, format_ranges, ranges_of
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import commands as p
@@ -113,9 +112,8 @@ class ReportSender:
 
     async def _forget(self, assignment: Revision) -> bool:
         """Return whether the region's own ledger has decided the command."""
-        envelope = Envelope(ACTOR, ForgetAssignment(assignment), self._leader.term.now())
         try:
-            answer = await self._leader.submit(envelope)
+            answer = await self._leader.submit_as(ACTOR, ForgetAssignment(assignment))
         except Unavailable as error:
             self._logger.warning("not-forgotten", assignment=assignment, why=error)
             return False

@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.region.commands import ForgetAssignment, StandDown
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Unavailable
-from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.link.region.follower import ACTOR
 from holdfast.host.link.region.reports import is_over
@@ -48,7 +47,7 @@ async def stand_down(leader: Leader[RegionState], reason: str, logger: Logger) -
 async def _submit(leader: Leader[RegionState], command: Any, logger: Logger) -> CommandAnswer | None:
     """Return the answer of the region's own ledger; None if it has none now."""
     try:
-        return await leader.submit(Envelope(ACTOR, command, leader.term.now()))
+        return await leader.submit_as(ACTOR, command)
     except Unavailable as error:
         logger.warning("not-done", command=type(command).__name__, why=error)
         return None

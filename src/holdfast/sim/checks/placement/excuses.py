@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import msgspec
-
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import LogRecord
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.partial import RefusedPart, decode_refused_parts
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.commands import Bind, Propose
 
@@ -33,8 +31,6 @@ PAUSE_MS, PAUSE_MOST_MS = 200, 30_000
 MEANT_OF_LIFE = 4, 5
 #: A scheduler runs its next cycle within this time after an answer.
 HEARD_MS = 200
-
-_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class _Pause(NamedTuple):
@@ -125,7 +121,7 @@ class SchedulerExcuses:
         """Record a committed proposal with some refused parts: groups with such parts may wait as after a full refusal.
         Slots that are not `bound` are reserved and have not succeeded yet."""
         lost: dict[int, Revision] = {}
-        for one in _unmet.decode(answer) if answer else ():
+        for one in decode_refused_parts(answer):
             lost[one.group] = max(one.catch_up_to, lost.get(one.group, 0))
         for number, group in enumerate(groups):
             if number in lost:

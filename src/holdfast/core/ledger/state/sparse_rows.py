@@ -1,0 +1,23 @@
+"""Rows of derived tables that exist only with a content: a count of zero and an empty tuple have no row."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from holdfast.core.ledger.state.table import Table
+
+K = TypeVar("K")
+V = TypeVar("V", bound=Any)
+
+
+def put_or_drop(table: Table[K, V], key: K, row: V | None) -> None:
+    """Store the row, or drop the row of that key if this one is empty."""
+    if row:
+        table.put(key, row)
+    else:
+        table.drop(key)
+
+
+def add_count(table: Table[K, int], key: K, change: int) -> None:
+    """Change the count of a key."""
+    put_or_drop(table, key, (table.get(key) or 0) + change)
