@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.region.definition import REGION
 from holdfast.host.ledger.ledger import Role
@@ -78,6 +79,20 @@ def test_replicas_are_placed_by_a_scheduler_apart_and_by_one_beside_the_leader(r
         assert sum(one.startswith("scheduler/") for one in sessions) == apart == len(scene.cast.schedulers[region])
 
     told(a_world(region), story)
+
+
+def test_a_leader_runs_as_many_schedulers_as_its_settings_say() -> None:
+    async def story(scene: SimulatedCluster) -> None:
+        await passed(scene, 30_000)
+        assert serving(scene, "us") == 4
+        tasks = [scene.servers.ledgers[name].leader_tasks for name in scene.cast.servers["us"]]
+        named = [sorted(name for name in one if name.startswith("scheduler")) for one in tasks]
+        assert named == [["scheduler", "scheduler-2", "scheduler-3"]] * len(tasks)
+
+    found = a_world("us")
+    regions = found.topology.regions
+    regions = {**regions, "us": replace(regions["us"], leader_schedulers=3)}
+    told(replace(found, topology=replace(found.topology, regions=regions)), story)
 
 
 @pytest.mark.parametrize("region", ["eu", "us"])

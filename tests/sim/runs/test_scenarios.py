@@ -103,6 +103,10 @@ def test_a_seed_is_one_run_in_another_process_and_under_another_hash_seed(name: 
         ("name: x\nsays: y\nfaulty: {}", "faulty"),
         ("name: x\nsays: y\ntopology: {regions: {eu: {schedulers: 0}}}", "with a scheduler"),
         (
+            "name: x\nsays: y\ntopology: {regions: {eu: {beside: true, leaderSchedulers: 17}}}",
+            "1 to 16 leaderSchedulers",
+        ),
+        (
             "name: x\nsays: y\nfaults: {kinds: {stale-view: 1}}\n"
             "topology: {regions: {eu: {schedulers: 0, beside: true}}}",
             "standalone schedulers",
