@@ -1,4 +1,4 @@
-"""Objects of a region as the API shows them: nodes, replicas, endpoints, requests, reservations, schedulers."""
+"""Objects of a region as the API shows them: nodes, replicas, endpoints, requests, reservations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.core.model.records.slots import Failure, PendingReason, Reservatio
 from holdfast.core.model.values.conditions import Condition
 from holdfast.core.model.values.metadata import Labels, Meta
 from holdfast.core.model.values.resources import ZERO, Resources
-from holdfast.core.model.values.structs import Document, Duration, Instant, Percent, Revision
+from holdfast.core.model.values.structs import Document, Instant, Percent, Revision
 
 
 class NoStatus(Document, frozen=True):
@@ -215,35 +215,3 @@ class ReservationView(Document, frozen=True, tag="Reservation"):
     meta: Meta
     spec: ReservationSpec
     status: NoStatus = NoStatus()
-
-
-class SchedulerSpec(Document, frozen=True):
-    """Where a scheduler runs: the leader, if it is `embedded`, or another machine."""
-
-    where: str
-    embedded: bool = False
-
-
-class SchedulerStatus(Document, frozen=True):
-    """A scheduler's last minute, as the leader answered its proposals: slots placed, and refused ones by reason.
-
-    `viewAge` is the age of its view when it was last heard, at `heardAt`. Rates and conflicts per placement are
-    decimal numbers; without a placement, conflicts are not divided. `placedTotal` is of the leader's term.
-    """
-
-    heard_at: Instant
-    last_cycle: Instant
-    view_age: Duration
-    placed: int
-    placed_total: int
-    placed_per_second: str
-    conflicts_per_placement: str
-    conflict_reasons: tuple[str, ...] = ()
-
-
-class SchedulerView(Document, frozen=True, tag="Scheduler"):
-    """A live scheduler of a region. It is soft state of the region's leader: no log contains it."""
-
-    meta: Meta
-    spec: SchedulerSpec
-    status: SchedulerStatus

@@ -1,4 +1,4 @@
-"""Workloads and regions with what regions reported: a workload's progress by region, a region's summary.
+"""Workloads and regions with what regions reported: a workload's progress by region, a region's summary; schedulers.
 
 It is computed for each read and stored in no object. A summary has the charge of each account. Accounts of tenants are
 added up here, since every caller may read a region.
@@ -14,7 +14,7 @@ from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.region_reports import Failing, Nodes, StoredSummary, Trouble, Waiting
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import ZERO, Resources, add
-from holdfast.core.model.values.structs import Document, Instant
+from holdfast.core.model.values.structs import Document, Duration, Instant
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -81,8 +81,42 @@ class RegionView(Document, frozen=True, tag="Region"):
     status: RegionStatusView = RegionStatusView()
 
 
+class SchedulerSpec(Document, frozen=True):
+    """Where a scheduler runs: the leader, if it is `embedded`, or another machine."""
+
+    where: str
+    embedded: bool = False
+
+
+class SchedulerStatus(Document, frozen=True):
+    """A scheduler's last minute, as the leader answered its proposals: slots placed, and refused ones by reason.
+
+    `viewAge` is the age of its view when it was last heard, at `heardAt`. Rates and conflicts per placement are
+    decimal numbers; without a placement, conflicts are not divided. `placedTotal` is of the leader's term.
+    """
+
+    heard_at: Instant
+    last_cycle: Instant
+    view_age: Duration
+    placed: int
+    placed_total: int
+    placed_per_second: str
+    conflicts_per_placement: str
+    conflict_reasons: tuple[str, ...] = ()
+
+
+class LiveSchedulerView(Document, frozen=True, tag="Scheduler"):
+    """A live scheduler of a region. It is soft state of the region's leader: no log contains it."""
+
+    meta: Meta
+    spec: SchedulerSpec
+    status: SchedulerStatus
+
+
 #: By kind: the struct that is shown in place of the written one.
-VIEWS_BY_KIND: dict[str, type[Document]] = {"Workload": WorkloadView, "Region": RegionView}
+VIEWS_BY_KIND: dict[str, type[Document]] = {
+    "Workload": WorkloadView, "Region": RegionView, "Scheduler": LiveSchedulerView,
+}  # fmt: skip
 
 
 def workload_view(state: PlatformState, name: str, key: Any, row: workloads.Workload) -> WorkloadView:

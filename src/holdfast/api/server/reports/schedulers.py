@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.api.problems import from_refusal, problem
-from holdfast.api.resources.region_types import SchedulerSpec, SchedulerStatus, SchedulerView
+from holdfast.api.resources.reported_types import LiveSchedulerView, SchedulerSpec, SchedulerStatus
 from holdfast.api.serialization.registry import render
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.reports.scope import report_scope
@@ -35,7 +35,7 @@ async def schedulers(ctx: ServerContext, call: ApiRequest) -> Reply:
     return json_reply(render(named))
 
 
-def _view(row: SchedulerRow, now: Instant) -> SchedulerView:
+def _view(row: SchedulerRow, now: Instant) -> LiveSchedulerView:
     reasons = tuple(f"{code}={_decimal(count, row.placed)}" for code, count in row.conflicts.items())
     status = SchedulerStatus(
         heard_at=now - row.heard_ms,
@@ -47,7 +47,7 @@ def _view(row: SchedulerRow, now: Instant) -> SchedulerView:
         conflicts_per_placement=_decimal(sum(row.conflicts.values()), row.placed),
         conflict_reasons=reasons,
     )
-    return SchedulerView(meta=Meta(name=row.name), spec=SchedulerSpec(row.where, row.is_embedded), status=status)
+    return LiveSchedulerView(meta=Meta(name=row.name), spec=SchedulerSpec(row.where, row.is_embedded), status=status)
 
 
 def _decimal(count: int, among: int) -> str:
