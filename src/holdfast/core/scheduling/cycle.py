@@ -127,11 +127,13 @@ class SchedulingCycle:
                 if self._same_proposal(group):
                     self._schedule_group(group)
             except PluginError as error:
-                entries = list(group.entries.values())
-                reason = PendingReason(
-                    ConditionReason.PLUGIN_FAILED.value, sum(one.open for one in entries), str(error)
-                )
-                self._block(group, entries, BlockReason.PLUGIN, (reason,), self._now + RESYNC_MS)
+                self._block_failed(group, error)
+
+    def _block_failed(self, group: RequestGroup, error: PluginError) -> None:
+        """Block a group for which a plugin raised."""
+        entries = list(group.entries.values())
+        reason = PendingReason(ConditionReason.PLUGIN_FAILED.value, sum(one.open for one in entries), str(error))
+        self._block(group, entries, BlockReason.PLUGIN, (reason,), self._now + RESYNC_MS)
 
     def _is_enough(self) -> bool:
         """Whether the remaining groups are left for the next cycle."""
@@ -175,7 +177,12 @@ class SchedulingCycle:
         while (first := queue.share.most_urgent(queue.blocked.is_left)) is not None and first[0] < group.key[0]:
             known, urgent = queue.blocked[first], queue.groups[first]
             queue.unblock(first)
-            if not self._same_proposal(urgent) or self._could_place(urgent):
+            try:
+                is_held = not self._same_proposal(urgent) or self._could_place(urgent)
+            except PluginError as error:
+                self._block_failed(urgent, error)
+                continue
+            if is_held:
                 self._leave(urgent, known)
                 return True
         return False

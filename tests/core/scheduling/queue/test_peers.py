@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.workloads import Spread
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, masks, shared, union
 from holdfast.core.region.commands import SlotPlacement
+from holdfast.core.scheduling.builtin import BUILT_IN
+from holdfast.core.scheduling.nodes.table import Truths
+from holdfast.core.scheduling.nodes.window import NodeWindow
 from holdfast.core.scheduling.queue.peers import ALONE, HELP_MS, LEFT_MAX, RUN, PeerShare, SchedulerPeers, peers_of
 from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
 from tests.support.ledgers.region import RegionBench, a_template
@@ -213,6 +218,42 @@ def test_a_slot_of_a_higher_priority_that_nobody_can_place_holds_nothing_up() ->
     blocked = first.asleep(high)
     assert blocked is not None
     assert blocked.why is BlockReason.NODES
+
+
+def test_a_score_that_fails_for_what_is_left_to_others_is_told_of_that_and_holds_nothing_up() -> None:
+    class Failing:
+        name, version = "failing", "1"
+
+        def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
+            if window.ask.template.need.cpu > 1_000:
+                raise KeyError("planted")
+            yield from ()
+
+        code = Code.LABELS
+
+    bench = a_full_region()
+    names = ["scheduler/s1", "scheduler/s2"]
+    high = next(uid for uid in range(100, 200) if peers_of(names[0], names).owner(uid) == 1)
+    low = next(uid for uid in range(200, 300) if peers_of(names[0], names).owner(uid) == 0)
+    bench.a_workload(a_template(cpu=100), count=1, uid=low, workload=low)
+    bench.a_workload(a_template(cpu=2_000), count=1, uid=high, workload=high, priority_class="critical")
+    first = Follower(bench, names[0], replace(BUILT_IN, filters=(*BUILT_IN.filters, Failing())))
+    first.peers = peers_of(names[0], names)
+    first.catch_up()
+    assert slots_of(first) == {(low, 0)}
+    blocked = first.asleep(high)
+    assert blocked is not None
+    assert blocked.why is BlockReason.PLUGIN
+
+
+def test_a_decision_names_the_part_that_it_was_made_for() -> None:
+    bench = a_full_region()
+    bench.a_workload(a_template(), count=300)
+    _, second, _ = several(bench, 3)
+    second.catch_up()
+    attempt = second.look()
+    assert attempt is not None
+    assert ("own-part", "1, 2 of 3") in attempt.decision.plugins
 
 
 # Refusals feed back

@@ -21,11 +21,13 @@ _OF_FILLING = ("packing", "emptiness")
 class OwnPartScore:
     """Ranks a scheduler's own nodes before those of others."""
 
-    name, version = "own-part", "1"
+    name = "own-part"
     is_plain = True
 
     def __init__(self, peers: SchedulerPeers) -> None:
         self._peers = peers
+        #: A decision names the part that it was made for.
+        self.version = f"1, {peers.index + 1} of {peers.count}"
         #: The scores of all rows, within one cycle, in which no row comes or goes.
         self._known: Numbers | None = None
 
