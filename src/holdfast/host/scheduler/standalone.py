@@ -111,6 +111,8 @@ class StandaloneScheduler:
     ) -> None:
         self._session = session
         self._where = where
+        self._loop: SchedulerLoop | None = None
+        session.vitals = self._vitals
         self.mirror = mirror
         self._plugins = plugins
         self._clock = clock
@@ -152,6 +154,10 @@ class StandaloneScheduler:
 
     async def _schedule(self, region: _StandaloneClient) -> None:
         await self.mirror.reach(self._session.session)
-        loop = SchedulerLoop(region, self._plugins, self._clock, self._metrics, self._logger)
-        self._session.vitals = lambda: SchedulerVitals(self._where, loop.cycle_ms(), self.mirror.age_ms())
-        await loop.run()
+        self._loop = SchedulerLoop(region, self._plugins, self._clock, self._metrics, self._logger)
+        await self._loop.run()
+
+    def _vitals(self) -> SchedulerVitals:
+        """Return what heartbeats report, from the first one on: others then leave it its part."""
+        cycle_ms = self._loop.cycle_ms() if self._loop is not None else 0
+        return SchedulerVitals(self._where, cycle_ms, self.mirror.age_ms())
