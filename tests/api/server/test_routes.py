@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from holdfast.api.kinds import KINDS
+from holdfast.api.kinds import KINDS, SOFT_KINDS
 from holdfast.api.openapi.document import description
 from holdfast.host.ports.transport import Reply, Request
 from tests.support.api.api_cluster import Part, World, in_world
@@ -31,7 +31,7 @@ def described(ledger: str) -> list[tuple[str, tuple[str, ...]]]:
 def test_every_route_is_described(ledger: str) -> None:
     async def story(world: World) -> None:
         api, known = (await of(world, ledger)).api, described(ledger)
-        elsewhere = {("v1", kind.plural) for kind in KINDS.values() if ledger not in kind.ledger}
+        elsewhere = {("v1", kind.plural) for kind in (KINDS | SOFT_KINDS).values() if ledger not in kind.ledger}
         for prefix, routes in api.routes.items():
             for verb, route in routes.items():
                 rests = [

@@ -59,6 +59,10 @@ FIXED_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "can-i"): {"POST": Route(access.can_i)},
     ("v1", "audit"): {"GET": Route(audit.audit, asks=AUDIT_PARAMS)},
     ("v1", "repairs"): {"GET": Route(repairs.repairs, asks=("tenant", "limit", "read"))},
+    # The platform answers where they are.
+    ("v1", "schedulers"): {
+        "GET": Route(schedulers.schedulers, READERS, is_led=True, most=ANY_SEGMENTS, asks=schedulers.QUERY_PARAMS)
+    },
     ("v1", "batch"): {"POST": Route(batch.batch, is_led=True, asks=DRY_RUN_PARAMS)},
     ("v1", "commands"): {"POST": Route(writes.command, is_led=True, least=1, most=1, asks=DRY_RUN_PARAMS)},
     ("v1", "envelopes"): {"POST": Route(machines.envelope, ANYONE, is_led=True)},
@@ -79,7 +83,4 @@ REGION_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "decisions"): {"GET": Route(decisions.decisions, READERS, asks=decisions.QUERY_PARAMS)},
     ("v1", "log"): {"GET": Route(machines.log, ("scheduler",), asks=("since",))},
     ("v1", "queue"): {"GET": Route(queue.queue, READERS, asks=queue.QUERY_PARAMS)},
-    ("v1", "schedulers"): {
-        "GET": Route(schedulers.schedulers, READERS, is_led=True, most=ANY_SEGMENTS, asks=schedulers.QUERY_PARAMS)
-    },
 }

@@ -87,9 +87,11 @@ def test_a_tenant_is_told_nothing_of_them() -> None:
     in_world(story)
 
 
-def test_the_platform_has_none() -> None:
+def test_the_platform_has_none_and_says_where_they_are() -> None:
     async def story(world: World) -> None:
         await world.platform()
-        assert (await world.ask("GET", "/v1/schedulers")).status == 404
+        found = await world.ask("GET", "/v1/schedulers")
+        assert (found.status, found.json["code"]) == (404, "no-such-route")
+        assert "use --region NAME" in found.json["detail"]
 
     in_world(story)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from holdfast.api.kinds import SOFT_KINDS
 from holdfast.api.problems import from_refusal, problem
 from holdfast.api.resources.reported_types import LiveSchedulerView, SchedulerSpec, SchedulerStatus
 from holdfast.api.serialization.registry import render
 from holdfast.api.server.context import ServerContext
+from holdfast.api.server.objects.reads import require_read_access
 from holdfast.api.server.reports.scope import report_scope
 from holdfast.api.server.request import ApiError, ApiRequest, json_reply
 from holdfast.core.ledger.answers import not_found
@@ -20,6 +22,7 @@ QUERY_PARAMS = ("limit", "read")
 
 async def schedulers(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Return all live schedulers, or one of them by its principal. Only the leader knows them."""
+    require_read_access(ctx, call, SOFT_KINDS["schedulers"])
     async with report_scope(ctx, call, "schedulers", "") as at:
         if ctx.ledger.leader is None:
             raise ApiError(problem("not-leading", f"{ctx.ledger.identity.server} does not lead any more"))
