@@ -65,7 +65,7 @@ def writes(api: ApiServer) -> list[tuple[str, str, Any]]:
     found: list[tuple[str, str, Any]] = []
     for prefix, routes in api.routes.items():
         for verb, route in routes.items():
-            if not route.is_led or prefix in OF_MACHINES:
+            if not route.is_led or verb == "GET" or prefix in OF_MACHINES:
                 continue
             if prefix == ("v1", "commands"):
                 found += [
