@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.drivers.process.settings import ProcessSettings
 from holdfast.api.resources.command_catalog import rules
-from holdfast.cli.output.conditions import BAD_WHEN_TRUE, CONDITION_HINTS
-from holdfast.cli.output.reasons import REMEDIES
+from holdfast.cli.output.conditions import BAD_WHEN_TRUE, CONDITION_HINTS, REMEDIES
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import ActiveOverrides
 from holdfast.core.ledger.commit.definition import LedgerDefinition
@@ -188,7 +187,7 @@ def planted(text: str, name: str = "holdfast.host.planted") -> Production:
     [
         ("holdfast.core.reconcilers.region.repair_breaches", "command", "region CloseBreach"),
         ("holdfast.core.reconcilers.region.repair_breaches", "cause", "not-allowed"),
-        ("holdfast.core.reconcilers.region.emergency_quota", "cause", "grant-ended"),
+        ("holdfast.core.reconcilers.region.expiry", "cause", "grant-ended"),
         ("holdfast.core.reconcilers.platform.region_health", "command", "platform JudgeRegion"),
         ("holdfast.core.reconcilers.platform.region_health", "setting", "lost_after"),
         ("holdfast.api.server.visibility", "right", "see-other-tenants"),

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.client import commands, objects
-from holdfast.client.effects import (
+from holdfast.client.errors import HoldfastError, OutcomeUnknownError, UnavailableError
+from holdfast.client.requester import (
     ClientEffect,
     EmitEvent,
     OpenStream,
     Operation,
     ReadMessage,
+    Requester,
     SendRequest,
     Sleep,
     resume,
 )
-from holdfast.client.errors import HoldfastError, OutcomeUnknownError, UnavailableError
-from holdfast.client.requester import Requester
 from holdfast.client.watch import WatchStream
 from holdfast.host.ports.transport import NoAnswer, Reply, StreamDeclined, TransportError, first_value
 from tests.support.api.scripted_servers import SILENCE, START, UNREACHABLE, Outcome, Script, line, ok, page, says, thing

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.client import objects
-from holdfast.client.effects import WatchEvent
 from holdfast.client.errors import PermissionDeniedError, RefusedError, UnavailableError, WaitTimeoutError
+from holdfast.client.requester import WatchEvent
 from holdfast.client.watch import WatchStream, wait_for
 from holdfast.host.ports.transport import Reply, StreamDeclined, first_value
 from tests.support.api.scripted_servers import (

@@ -20,10 +20,16 @@ from holdfast.core.model.records.decisions import (
     pack,
     unpack,
 )
-from holdfast.host.ports.decision_store import AssignmentRef, DecisionBatch, DecisionPage, DecisionQuery, DecisionStore
-from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.index_store import (
+    AssignmentRef,
+    DecisionBatch,
+    DecisionPage,
+    DecisionQuery,
+    DecisionStore,
+    IndexPosition,
+)
 from holdfast.stores.indexes import decision_search
-from holdfast.stores.indexes.decision_store import DecisionDatabase
+from holdfast.stores.indexes.decision_rows import DecisionDatabase
 from tests.support.event_loop import in_a_loop
 
 Opening = Callable[[], AbstractAsyncContextManager[DecisionStore]]

@@ -112,7 +112,7 @@ def test_a_function_that_is_not_there_would_be_found() -> None:
     ]
     assert is_defined("", "plan", "core/agent/plan.py")
     assert not is_defined("Guard", "fly", "")
-    assert not is_defined("", "plan", "core/agent/restarts.py")
+    assert not is_defined("", "plan", "core/agent/processes.py")
 
 
 # The layout

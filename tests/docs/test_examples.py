@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.api.resources.writable import parse_object
+from holdfast.api.resources.schemas import parse_object
 from holdfast.core.model.objects.tenants import Tenant
 from holdfast.core.model.objects.topology import Region
 from holdfast.core.model.objects.workloads import Workload

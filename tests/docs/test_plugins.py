@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.api.kinds import BY_NAME, public_name
+from holdfast.api.resources.schemas import parse_object
 from holdfast.api.resources.validation import validate_object
-from holdfast.api.resources.writable import parse_object
 from holdfast.api.serialization.yaml_documents import load_documents
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins, profile_for

@@ -21,9 +21,8 @@ from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state.tables import RegionState
-from holdfast.replay.recording import Recording, read
+from holdfast.replay.recording import Recording, RunPlan, read
 from holdfast.replay.refold import refold
-from holdfast.replay.run_plan import RunPlan
 from holdfast.sim.checks.ledger_audit import LedgerAudit
 from holdfast.sim.runs.run import RunReport, run
 from holdfast.sim.scenario import Scenario, parse

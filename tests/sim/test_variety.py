@@ -19,7 +19,7 @@ from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import Resources, first_exceeded
 from holdfast.core.platform.queries.feasibility import placement_allows, within_latency_limits
 from holdfast.core.region import commands as c
-from holdfast.replay.run_plan import PlannedVariant, RunPlan
+from holdfast.replay.recording import PlannedVariant, RunPlan
 from holdfast.sim import scenario, variety
 from holdfast.sim.actors.process_behavior import STARTUP, ProcessBehaviors
 from holdfast.sim.cluster.cluster import roster_of
@@ -27,7 +27,7 @@ from holdfast.sim.cluster.liveness import _asked_for
 from holdfast.sim.plan import SCARCE, draw_plan
 from holdfast.sim.runs.gate_coverage import held_back
 from holdfast.sim.runs.shrink import plan_of
-from holdfast.sim.world.randomness import SeedStreams
+from holdfast.sim.world.machine import SeedStreams
 from tests.architecture.checkout import ROOT as FOLDER
 from tests.support.ledgers.region import RegionBench, a_template
 

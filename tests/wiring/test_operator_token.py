@@ -23,8 +23,7 @@ from holdfast.host.ledger.ledger import Ledger, ServerIdentity
 from holdfast.host.ports.clock import Clock
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
-from holdfast.wiring.config.private_files import read_private, write_private
-from holdfast.wiring.config.token_files import draw_secret
+from holdfast.wiring.config.private_files import draw_secret, read_private, write_private
 from holdfast.wiring.operator_token import OperatorToken, is_good
 
 OPERATOR = "person/operator"

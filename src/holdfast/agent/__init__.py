@@ -3,8 +3,7 @@
 - `agent`             session after session; registers the node; heartbeats extend leases. When a session is lost, runs
                       go on, the guard ends leased ones at their deadline, and the agent opens another session
 - `bindings_watch`    what the region binds to this node
-- `admission`         bindings that this node refuses, and when it reports that
-- `run_specs`         binding and template to `RunSpec`; `RunStatus` to the report to the region
+- `admission`         bindings that this node refuses; `RunSpec` of a binding, report of a `RunStatus`
 - `sync_loop`         plan, start, stop, report
 - `probe_manager`     startup, readiness and liveness of every run
 - `prober`            one probe: HTTP, TCP, exec

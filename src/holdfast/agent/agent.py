@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.admission import BindingAdmission
 from holdfast.agent.bindings_watch import BindingsWatch
-from holdfast.agent.drivers.driver import Capabilities, Driver
-from holdfast.agent.drivers.isolation import enforced_capabilities
+from holdfast.agent.drivers.driver import Capabilities, Driver, enforced_capabilities
 from holdfast.agent.lease_times import AgentLeaseTimes
 from holdfast.agent.node_load import NodeLoadSource, report_node_load
 from holdfast.agent.probe_manager import ProbeManager
@@ -35,8 +34,7 @@ from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Transport
 from holdfast.host.protocol.commands import Renewed
 from holdfast.host.protocol.session_client import SessionClient, SessionLost
-from holdfast.host.runtime.clock_event import ClockEvent
-from holdfast.host.runtime.deadlines import run_until_first
+from holdfast.host.runtime.deadlines import ClockEvent, run_until_first
 from holdfast.host.runtime.telemetry import Logger, Metrics
 
 #: An agent that its region refuses retries after this time: an operator has to act first.

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import aiohttp
 
+from holdfast.agent.admission import run_spec_of
 from holdfast.agent.drivers.driver import OWN_ERRNOS, CannotStart, Driver, ExecNotRun
-from holdfast.agent.run_specs import run_spec_of
 from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.workloads import Template

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.agent.admission import BindingAdmission
+from holdfast.agent.admission import BindingAdmission, as_start_failure, failed_start, run_of, run_spec_of
 from holdfast.agent.bindings_watch import BindingsWatch
 from holdfast.agent.drivers.driver import CannotStart, Driver
 from holdfast.agent.lease_times import AgentLeaseTimes
 from holdfast.agent.probe_manager import ProbeManager
-from holdfast.agent.run_specs import as_start_failure, failed_start, run_of, run_spec_of
 from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.agent.plan import AgentSteps, AgentView, RunKey, plan
 from holdfast.core.agent.processes import ProcessRun, ProcessState
@@ -27,7 +26,7 @@ from holdfast.core.region.commands import Move, MoveSlot
 from holdfast.host.ports.clock import Clock
 from holdfast.host.protocol.commands import CommandOutcome
 from holdfast.host.protocol.session_client import SessionClient
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 from holdfast.host.runtime.telemetry import Logger, Metrics
 
 #: Without any change, everything is compared after this time, in case a notification was missed.

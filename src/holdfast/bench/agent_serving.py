@@ -17,6 +17,7 @@ from typing import Any
 
 from holdfast.bench.fixtures.dev_clients import (
     CLASS,
+    LOOK_SECONDS,
     TENANT,
     BenchClients,
     Document,
@@ -24,7 +25,6 @@ from holdfast.bench.fixtures.dev_clients import (
     document,
     watch_timers,
 )
-from holdfast.bench.fixtures.dev_cluster import LOOK_SECONDS
 from holdfast.bench.report import BenchResult, Unmeasured, at_most, p99, time_limit
 from holdfast.client.errors import NotFoundError
 from holdfast.wiring.dev.data_folder import REGIONS, documents_in, example

@@ -16,8 +16,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.bench.fixtures.dev_clients import BenchClients, Document, dev_clients, watch_timers, workload
-from holdfast.bench.fixtures.dev_cluster import LOOK_SECONDS
+from holdfast.bench.fixtures.dev_clients import (
+    LOOK_SECONDS,
+    BenchClients,
+    Document,
+    dev_clients,
+    watch_timers,
+    workload,
+)
 from holdfast.bench.report import (
     BenchReport,
     BenchResult,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.bench.fixtures.quiet_logs import quiet_logs
 from holdfast.bench.report import BenchReport, ReportBuilder, at_least, at_most, require, stores_per_second
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.replay.run_plan import RunPlan
+from holdfast.replay.recording import RunPlan
 from holdfast.sim.actors.process_behavior import ProcessBehaviors
 from holdfast.sim.cluster.cluster import SimulatedCluster
 from holdfast.sim.runs.run import run as played

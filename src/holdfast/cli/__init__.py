@@ -9,9 +9,8 @@ Machinery. It formats no particular reply.
 - `foreign`          words of other systems, and the command or kind that has their place
 - `context`          servers and credentials: file, environment, flags
 - `targets`          the object that a command names: `wl/web`, `workload shop/web`
-- `connect`          from a context to a client, and from a client's error to a message
+- `connect`          from a context to a client, or to those of regions; from a client's error to a message
 - `documents`        documents from files with the line of every field, checked without a server, grouped by server
-- `region_requests`  requests to one region or to all, and their merged replies
 
 Output: `output/`. Commands: one folder per group; a module has the name of its command:
 - `objects/`     apply, get, describe, delete, diff, validate, wait, schema

@@ -1,10 +1,10 @@
-"""From a context to a client (`connect`), and from a client's errors to messages."""
+"""From a context to a client (`connect`), to one region or to all, and from a client's errors to messages."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -145,4 +145,42 @@ def problem_map(problem: Any) -> dict[str, Any]:
     import msgspec
 
     found: dict[str, Any] = msgspec.to_builtins(problem)
+    return found
+
+
+RegionQuery = Callable[[ApiClient], Mapping[str, Any]]
+
+
+def region_clients(options: GlobalOptions, context: CliContext, named: str = "") -> dict[str, ApiClient]:
+    """Return clients of the selected regions by name. `named` is the region in a slot's name.
+
+    A region's own server is used directly.
+    """
+    region = options.region or ("" if named else context.region)
+    if region:
+        return {region: connect(options, context, region=region)}
+    client = connect(options, context)
+    status = client.status()
+    kind, _, name = str(status.get("ledger", "")).partition("/")
+    if kind == "region":
+        return {name: client}
+    if named:
+        return {named: client.region(named)}
+    joined = [str(one["name"]) for one in status.get("regions") or () if one.get("joined")]
+    return {name: client.region(name) for name in joined}
+
+
+def ask_regions(asked: Mapping[str, ApiClient], ask: RegionQuery, verbose: int = 0) -> dict[str, Mapping[str, Any]]:
+    """Return each region's answer. A failed region is noted on stderr and does not hide the others."""
+    found: dict[str, Mapping[str, Any]] = {}
+    failed: Exception | None = None
+    for name, client in asked.items():
+        try:
+            found[name] = ask(client)
+        except Exception as error:
+            failed = error
+            if len(asked) > 1:
+                print_note(f"region {name} is missing: {to_cli_error(error, verbose)}")
+    if failed is not None and not found:
+        raise failed
     return found

@@ -108,8 +108,8 @@ def _duplicates(found: Sequence[SourceDocument]) -> Iterator[str]:
 
 def validation_errors(source: SourceDocument) -> list[str]:
     """Return a document's problems, each with its file, line and field."""
+    from holdfast.api.resources.schemas import parse_object
     from holdfast.api.resources.validation import validate_object
-    from holdfast.api.resources.writable import parse_object
     from holdfast.api.serialization.field_errors import InvalidDocument
 
     try:

@@ -1,21 +1,18 @@
 """The Python SDK: one set of operations, two clients.
 
     AsyncClient  ──┐ runs                     ┌── SendRequest, Sleep, OpenStream, ReadMessage, EmitEvent
-    Client       ──┴─▶ an operation (generator) ─┘   (effects: what an operation requests)
+    Client       ──┴─▶ an operation (generator) ─┘   (`requester`: what an operation requests)
 
 An operation is a generator without I/O: it yields effects and is resumed with their results. Retries, leader
 redirects, idempotency keys, read-your-writes, pages and resumed watches are written once, and tested without a socket
 or a clock. The package imports `api.kinds` and nothing else of `api`. It opens no socket and reads no file.
 
 - `config`           servers, credentials, timeouts
-- `effects`          what an operation may yield
 - `errors`           problems as servers send them, and the exceptions that operations raise
 - `paths`            the path of a kind and of an object
-- `server_pool`      which server gets the next request, and the newest revision that this client wrote
-- `retry`            what follows a failed attempt: next server, back-off, or the final error
-- `requester`        one request until it is answered; reads that include this client's own writes
+- `retry`            what follows a failed attempt: next server, back-off, or the final error; the pool of servers
+- `requester`        effects of an operation; one request until it is answered; reads that include own writes
 - `objects`          get, list, put, delete, batch, edit
-- `commands`         commands by tag
 - `reports`          status, whoami, can-i, quota, audit, repairs, queue, decisions, schema
 - `watch_cache`      the objects that a watch has emitted
 - `watch`            watches that resume by themselves, and `wait_for` on a watch

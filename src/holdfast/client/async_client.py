@@ -19,19 +19,19 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from holdfast.client import commands, machine_session, objects, reports, watch
 from holdfast.client.commands import CommandResult
 from holdfast.client.config import ClientConfig, ClientRuntime, random_fraction
-from holdfast.client.effects import (
+from holdfast.client.machine_session import Reopen
+from holdfast.client.requester import (
     ClientEffect,
     EmitEvent,
     OpenStream,
     Operation,
     ReadMessage,
+    Requester,
     SendRequest,
     Sleep,
     WatchEvent,
     resume,
 )
-from holdfast.client.machine_session import Reopen
-from holdfast.client.requester import Requester
 from holdfast.client.watch import WatchStream
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import StreamDeclined, Transport, TransportError

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from holdfast.client.effects import Document, Operation
-from holdfast.client.requester import Requester, decode_document, if_match_header
+from holdfast.client.requester import Document, Operation, Requester, decode_document, if_match_header
 
 
 class CommandResult(Struct, frozen=True):

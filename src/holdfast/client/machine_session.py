@@ -14,9 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.client.commands import CommandResult, command_result
-from holdfast.client.effects import Operation
 from holdfast.client.errors import ProblemReport, SessionEndedError
-from holdfast.client.requester import Requester, decode_document, decode_reply
+from holdfast.client.requester import Operation, Requester, decode_document, decode_reply
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import format_revision, parse_revision
 from holdfast.host.ports.transport import Reply

@@ -8,10 +8,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.client.effects import Document, Operation
 from holdfast.client.errors import ConflictError, HoldfastError, ProblemReport, RevisionGoneError, etag_of
 from holdfast.client.paths import ALL_TENANTS, TENANTED, collection, plural, single
-from holdfast.client.requester import LINEAR, Requester, decode_document, decode_reply, if_match_header, query_of
+from holdfast.client.requester import (
+    LINEAR,
+    Document,
+    Operation,
+    Requester,
+    decode_document,
+    decode_reply,
+    if_match_header,
+    query_of,
+)
 from holdfast.host.ports.transport import Pairs, Reply, first_value
 
 PAGE = 500

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.client.effects import Document, Operation
-from holdfast.client.requester import Requester, decode_document, decode_reply, query_of
+from holdfast.client.requester import Document, Operation, Requester, decode_document, decode_reply, query_of
 from holdfast.host.ports.transport import Reply
 
 

@@ -1,18 +1,25 @@
-"""One request until it is answered, and reads that include this client's own writes."""
+"""The effects that an operation yields; one request until it is answered; and reads that include own writes.
+
+SendRequest -> the `Reply`; a `TransportError` is thrown into the operation
+    Sleep       -> None, after the given time
+    OpenStream  -> None; a stream that was open before is closed
+    ReadMessage -> the next message of the open stream, or None at its end; a `TransportError` is thrown
+    EmitEvent   -> None, after the reader of the watch has taken the event
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from copy import copy
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.client.config import ClientConfig, ClientRuntime, key_created_at, new_key
-from holdfast.client.effects import Document, Operation, SendRequest, Sleep
 from holdfast.client.errors import DETAIL_MAX, OutcomeUnknownError, ProblemReport, RevisionGoneError, UnavailableError
 from holdfast.client.paths import through
-from holdfast.client.retry import RetryState
-from holdfast.client.server_pool import ReadYourWrites, ServerPool
+from holdfast.client.retry import ReadYourWrites, RetryState, ServerPool
 from holdfast.host.ports.transport import Pairs, Reply, Request, TransportError, first_value
 
 T = TypeVar("T")
@@ -168,3 +175,62 @@ def decode_reply(reply: Reply, shape: type[T], *, wrote: str | None = None) -> T
 def decode_document(reply: Reply, *, wrote: str | None = None) -> Document:
     """Decode a reply that is one document."""
     return decode_reply(reply, dict, wrote=wrote)
+
+
+#: A document: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
+Document = dict[str, Any]
+
+
+class WatchEvent(Struct, frozen=True):
+    """A change that a watch received. `type` is ADDED, MODIFIED, DELETED or BOOKMARK; resume it after `token`.
+
+    A BOOKMARK carries no object: all events up to its token have been emitted.
+    """
+
+    type: str
+    object: Document
+    token: str
+
+
+class SendRequest(Struct, frozen=True):
+    """Send one request to one server."""
+
+    server: str
+    request: Request
+    timeout_ms: int
+
+
+class Sleep(Struct, frozen=True):
+    """Wait."""
+
+    ms: int
+
+
+class OpenStream(Struct, frozen=True):
+    """Open a stream from one server."""
+
+    server: str
+    request: Request
+    idle_ms: int
+
+
+class ReadMessage(Struct, frozen=True):
+    """Read the next message of the open stream."""
+
+
+class EmitEvent(Struct, frozen=True):
+    """Emit an event to the reader of the watch."""
+
+    event: WatchEvent
+
+
+ClientEffect = SendRequest | Sleep | OpenStream | ReadMessage | EmitEvent
+#: A running operation: it yields effects and returns a result. Each effect's result resumes it.
+Operation = Generator[ClientEffect, Any, T]
+
+
+def resume(call: Operation[Any], came: Any) -> ClientEffect:
+    """Resume an operation with the result of its effect (an error is thrown) and return its next effect. At the end it
+    raises `StopIteration` with the operation's result.
+    """
+    return call.throw(came) if isinstance(came, TransportError) else call.send(came)

@@ -19,17 +19,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.client.effects import (
-    ClientEffect,
-    Document,
-    EmitEvent,
-    OpenStream,
-    Operation,
-    ReadMessage,
-    Sleep,
-    WatchEvent,
-    resume,
-)
 from holdfast.client.errors import (
     NotFoundError,
     ProblemReport,
@@ -41,7 +30,20 @@ from holdfast.client.errors import (
 )
 from holdfast.client.objects import ListResult, list_all, selection
 from holdfast.client.paths import collection, single
-from holdfast.client.requester import LINEAR, Requester, decode_document
+from holdfast.client.requester import (
+    LINEAR,
+    ClientEffect,
+    Document,
+    EmitEvent,
+    OpenStream,
+    Operation,
+    ReadMessage,
+    Requester,
+    Sleep,
+    WatchEvent,
+    decode_document,
+    resume,
+)
 from holdfast.client.retry import MAX_PAUSE_MS, RetryState
 from holdfast.client.watch_cache import ADDED, BOOKMARK, DELETED, ERROR, MODIFIED, WatchCache
 from holdfast.host.ports.transport import StreamDeclined, TransportError, first_value

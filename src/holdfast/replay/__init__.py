@@ -3,8 +3,7 @@
 Lives here: the `.hfr` file and everything that reads it; production may use it. Must not: import the simulator, or open
 a store itself (callers pass one).
 
-- `run_plan`    the faults and actions of a simulation run, as a recording contains them
-- `recording`   the file `.hfr`: logs of one run or of one ledger
+- `recording`   the file `.hfr`: logs and run plan of one run, or the log of one ledger
 - `divergence`  the first difference between two folds, by its position in the log
 - `effects`     the rows that each event changes, and a digest of them
 - `refold`      a recording folded with today's code

@@ -16,8 +16,7 @@ from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.ledger.state.snapshot import decode_manifest
-from holdfast.host.ports.snapshot_store import SnapshotStore
-from holdfast.host.ports.store import Head, LogStore, StoreCorrupt, StoredBatch
+from holdfast.host.ports.store import Head, LogStore, SnapshotStore, StoreCorrupt, StoredBatch
 from holdfast.host.storage.load import READ_BYTES, Damaged
 from holdfast.replay.divergence import events_of
 from holdfast.replay.effects import EffectTracker

@@ -9,9 +9,9 @@ from random import Random
 
 from msgspec import Struct
 
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant, RunPlan
+from holdfast.replay.recording import PlannedAction, PlannedFault, PlannedVariant, RunPlan
 from holdfast.sim.scenario import Scenario, draw
-from holdfast.sim.world.randomness import SeedStreams
+from holdfast.sim.world.machine import SeedStreams
 
 #: Start of random faults and actions: by then sessions are open and the first workloads are under way.
 BEGIN_MS = 6_000

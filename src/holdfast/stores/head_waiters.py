@@ -1,4 +1,6 @@
-"""Calls that wait for the head to move, in one event loop; shared by every engine."""
+"""Calls that wait for the head to move, and announcements of servers in memory; shared by engines that one process
+uses.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from holdfast.host.ports.store import Head
+from holdfast.host.ports.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, Head, StoreError
 
 
 class HeadWaiters:
@@ -43,3 +45,26 @@ class HeadWaiters:
 def _tell(waiter: asyncio.Future[bool], *, changed: bool) -> None:
     if not waiter.done():
         waiter.set_result(changed)
+
+
+class AnnouncementTable:
+    """Announcements in memory, for a store whose servers are all in one process."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._announced: dict[str, bytes] = {}
+
+    def put(self, name: str, raw: bytes) -> None:
+        """Set or replace an announcement; an empty one removes it."""
+        if not raw:
+            self._announced.pop(name, None)
+            return
+        if len(raw) > ANNOUNCEMENT_BYTES:
+            raise StoreError(f"{self._name}: announcement of {len(raw):,} bytes, limit {ANNOUNCEMENT_BYTES:,}")
+        if name not in self._announced and len(self._announced) >= ANNOUNCEMENTS:
+            raise StoreError(f"{self._name}: {ANNOUNCEMENTS:,} announcements wait for a leader\nhint: try again later")
+        self._announced[name] = bytes(raw)
+
+    def all(self) -> list[tuple[str, bytes]]:
+        """Return all announcements by name."""
+        return sorted(self._announced.items())

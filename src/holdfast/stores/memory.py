@@ -25,8 +25,7 @@ from holdfast.host.ports.store import (
     check_follows,
     trimmed_message,
 )
-from holdfast.stores.announcements import AnnouncementTable
-from holdfast.stores.head_waiters import HeadWaiters
+from holdfast.stores.head_waiters import AnnouncementTable, HeadWaiters
 
 #: Default size limit.
 LIMIT_BYTES = 1 << 30

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.host.ports.audit_store import AuditStore
-from holdfast.host.ports.decision_store import DecisionStore
+from holdfast.host.ports.index_store import AuditStore, DecisionStore
 from holdfast.host.ports.store import Store
 
 SCHEMES = ("sqlite", "memory")
@@ -31,7 +30,7 @@ async def open_store(url: str, data: Path) -> Store:
 
 def open_decisions(url: str, data: Path) -> DecisionStore:
     """Return the decision store next to the log of this store."""
-    from holdfast.stores.indexes.decision_store import DecisionDatabase
+    from holdfast.stores.indexes.decision_rows import DecisionDatabase
 
     folder = _store_folder(url, data)
     return DecisionDatabase(folder and folder / "decisions.db")

@@ -21,8 +21,8 @@ from holdfast.observe.prometheus import metrics_handler
 from holdfast.transports.http_connection import ConnectionLimits
 from holdfast.transports.http_transport import HttpTransport
 from holdfast.transports.tls import TlsConfig
-from holdfast.wiring.config.addresses import is_loopback, parse_listen
-from holdfast.wiring.config.credentials import NoToken, TokenCredentials
+from holdfast.wiring.config.private_files import NoToken, TokenCredentials
+from holdfast.wiring.config.validation import is_loopback, parse_listen
 from holdfast.wiring.process import StartupError
 
 #: Suggested address for metrics, on this machine.

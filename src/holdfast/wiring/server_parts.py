@@ -11,7 +11,7 @@ from holdfast.transports.connection_registry import ConnectionCaps
 from holdfast.transports.http_connection import ConnectionLimits as CarrierLimits
 from holdfast.transports.http_transport import HttpTransport
 from holdfast.transports.tls import TlsConfig
-from holdfast.wiring.config.credentials import NoToken, TokenCredentials
+from holdfast.wiring.config.private_files import NoToken, TokenCredentials
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.process import StartupError, raise_open_file_limit
 

@@ -20,10 +20,9 @@ from holdfast.core.scheduling.framework import Plugins
 from holdfast.host.controllers.controller import ControllerOptions
 from holdfast.host.controllers.workqueue import QueueOptions
 from holdfast.host.ledger.server_token import DrawSecret, PrivateFile
-from holdfast.host.ports.audit_store import AuditStore
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.decision_store import DecisionStore
 from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
+from holdfast.host.ports.index_store import AuditStore, DecisionStore
 from holdfast.host.ports.store import Store
 from holdfast.host.ports.transport import Pairs, Transport
 from holdfast.host.runtime.telemetry import Logger
@@ -31,9 +30,14 @@ from holdfast.host.storage.snapshots import SnapshotPolicy
 from holdfast.observe import log_output
 from holdfast.stores.registry import open_audit, open_decisions
 from holdfast.wiring import server_parts, storage
-from holdfast.wiring.config.private_files import OwnerFile, write_private
+from holdfast.wiring.config.private_files import (
+    SERVER_TOKEN_FILE,
+    OwnerFile,
+    ServerTokenFile,
+    draw_secret,
+    write_private,
+)
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.config.token_files import SERVER_TOKEN_FILE, ServerTokenFile, draw_secret
 from holdfast.wiring.endpoint_prober import SocketProber
 from holdfast.wiring.plugins import plugins
 

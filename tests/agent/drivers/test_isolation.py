@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.admission import BindingAdmission
-from holdfast.agent.drivers.driver import Capabilities, LimitMethod
-from holdfast.agent.drivers.isolation import enforced_capabilities
+from holdfast.agent.drivers.driver import Capabilities, LimitMethod, enforced_capabilities
 from holdfast.agent.drivers.simulated import EVERYTHING, ONE_USER
 from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.ledger.answers import Code

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from holdfast.api.kinds import KINDS, ResourceKind
 from holdfast.api.resources import schemas
 from holdfast.api.resources.lookup import find_row
-from holdfast.api.resources.ownership import tenant_of
 from holdfast.api.resources.rendering import render_row
-from holdfast.api.resources.tables import iter_rows, name_of
+from holdfast.api.resources.tables import iter_rows, name_of, tenant_of
 from holdfast.api.serialization.objects import ObjectSerializer
 from holdfast.api.serialization.registry import parse
 from holdfast.core.ledger.builtin.overrides import OpenOverride

@@ -11,7 +11,7 @@ from holdfast.api.kinds import KINDS
 from holdfast.api.resources import schemas
 from holdfast.api.resources.rendering import render_row
 from holdfast.api.resources.reported_types import VIEWS_BY_KIND
-from holdfast.api.resources.writable import parse_object
+from holdfast.api.resources.schemas import parse_object
 from holdfast.api.serialization.registry import parse
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.topology import Taint

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.api.resources.region_types import NodeSpec, NodeView
+from holdfast.api.resources.schemas import parse_object, render_object
 from holdfast.api.resources.validation import administer_command
-from holdfast.api.resources.writable import parse_object, render_object
 from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
 from holdfast.core.model.objects.principals import Token, TokenSpec
 from holdfast.core.model.objects.probes import ExecProbe, HttpProbe, Probe, TcpProbe

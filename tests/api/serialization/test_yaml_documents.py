@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.api.resources.writable import parse_object
+from holdfast.api.resources.schemas import parse_object
 from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
 from holdfast.api.serialization.yaml_documents import TEXT_MAX, YamlDocument, dump_documents, load_documents
 from holdfast.api.serialization.yaml_parser import UnreadableText

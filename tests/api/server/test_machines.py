@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from holdfast.api.kinds import KINDS
-from holdfast.api.server.reports.warnings import token_warnings
+from holdfast.api.server.reports.status import token_warnings
 from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Scope, Token
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.platform import commands as p

@@ -15,7 +15,7 @@ from holdfast.cli.tools import sim
 from holdfast.core.region.definition import REGION
 from holdfast.host.ports.store import StoredBatch
 from holdfast.replay import recording as recordings
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, RunPlan
+from holdfast.replay.recording import PlannedAction, PlannedFault, RunPlan
 from holdfast.sim.runs import shrink, swarm
 from holdfast.sim.runs.run import RunReport
 from holdfast.sim.scenario import Scenario

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.cli.output import printer
-from holdfast.cli.output.reasons import REMEDIES
+from holdfast.cli.output.conditions import REMEDIES
 from holdfast.core.ledger.answers import NO_ROOM, Code
 from holdfast.core.model.values.conditions import ConditionReason
 from tests.support.api.command_line import CommandLine, problem, same_as_golden

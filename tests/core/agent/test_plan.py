@@ -10,8 +10,14 @@ from msgspec.structs import replace
 
 from holdfast.core.agent.bindings import BoundSlot, is_leased, rejection_reason
 from holdfast.core.agent.plan import AgentSteps, AgentView, plan
-from holdfast.core.agent.processes import ProbeState, ProcessRun, ProcessState
-from holdfast.core.agent.restarts import PAUSE_MAX_MS, PAUSE_MS, rejection_backoff_ms
+from holdfast.core.agent.processes import (
+    PAUSE_MAX_MS,
+    PAUSE_MS,
+    ProbeState,
+    ProcessRun,
+    ProcessState,
+    rejection_backoff_ms,
+)
 from holdfast.core.model.objects.workloads import DriverKind, RestartPolicy, Template
 from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, Phase
 from holdfast.core.model.records.nodes import Device

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
-from holdfast.core.ledger.builtin.denials import RecordDenials, record_denials
+from holdfast.core.ledger.builtin.audit import RecordDenials, record_denials
 from holdfast.core.ledger.builtin.overrides import _last
 from holdfast.core.ledger.revision import (
     DIGITS_MAX,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NodeHealth
 from holdfast.core.model.values.settings import DEFAULTS
-from holdfast.core.reconcilers.region.mass_loss import WINDOW_MS
+from holdfast.core.reconcilers.region.node_health import WINDOW_MS
 from tests.support.ledgers.node_world import NodeWorld
 
 FENCE = DEFAULTS.fence_time

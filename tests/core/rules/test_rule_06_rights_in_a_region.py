@@ -14,7 +14,7 @@ from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.queries.identities import lease_expired_for_sure_at
-from holdfast.core.reconcilers.region.rights import RightsReconciler
+from holdfast.core.reconcilers.region.expiry import RightsReconciler
 from holdfast.core.region.commands import Bind, OpenSlots, ShippedAssignment, SlotPlacement, Stop
 from tests.support.ledgers.platform import a_world, an_exclusive
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench

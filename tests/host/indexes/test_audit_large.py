@@ -22,8 +22,8 @@ from holdfast.core.platform.state.tables import PlatformState
 from holdfast.host.indexes.audit_index import AuditIndex
 from holdfast.host.indexes.log_index import IndexRetention
 from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
-from holdfast.host.ports.audit_store import AuditIndexQuery
 from holdfast.host.ports.clock import SystemClock
+from holdfast.host.ports.index_store import AuditIndexQuery
 from holdfast.host.ports.store import Head, StoredBatch
 from holdfast.stores.indexes.audit_store import AuditDatabase
 from holdfast.stores.memory import MemoryStore

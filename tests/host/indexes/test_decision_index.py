@@ -15,11 +15,10 @@ from holdfast.host.errors import NotReached
 from holdfast.host.indexes import log_index
 from holdfast.host.indexes.decision_index import DecisionIndex
 from holdfast.host.indexes.log_index import AFTER_FAILURE_MS, GATHER_MAX_MS, GATHER_MS, TIDY_EVERY_MS, IndexRetention
-from holdfast.host.ports.decision_store import DecisionBatch, DecisionPage, DecisionQuery, DecisionStore
-from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.index_store import DecisionBatch, DecisionPage, DecisionQuery, DecisionStore, IndexPosition
 from holdfast.host.ports.store import StoreError
 from holdfast.host.storage.snapshots import SnapshotPolicy
-from holdfast.stores.indexes.decision_store import DecisionDatabase
+from holdfast.stores.indexes.decision_rows import DecisionDatabase
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.ledger_world import Server, World, in_world, until
 from tests.support.ledgers.deciding_region import SCHEDULER, DecidingRegion

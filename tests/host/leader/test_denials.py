@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.builtin.denials import DenialsRecorded
+from holdfast.core.ledger.builtin.audit import DenialsRecorded
 from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.model.records.decisions import Denial
 from holdfast.core.model.values.limits import DENIALS_MAX

@@ -20,7 +20,7 @@ from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import ASSIGNMENT
 from holdfast.core.reconcilers.platform.region_health import RegionHealthReconciler
-from holdfast.core.reconcilers.region.rights import RightsReconciler
+from holdfast.core.reconcilers.region.expiry import RightsReconciler
 from holdfast.core.region import events as e
 from holdfast.host.controllers.leader_controllers import LeaderControllers
 from holdfast.host.ledger.ledger import Role

@@ -20,7 +20,7 @@ from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import NotLeading
-from holdfast.host.ledger.election import WAIT_MAX_MS, Election
+from holdfast.host.ledger.follower import WAIT_MAX_MS, Election
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.ports.store import Head, Store, StoredBatch
 from holdfast.sim.world.clocks import SimClock

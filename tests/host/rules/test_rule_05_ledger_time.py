@@ -13,8 +13,8 @@ import pytest
 
 from holdfast.core.model.values.settings import DEFAULTS, with_drift
 from holdfast.host.errors import Unavailable
-from holdfast.host.leader.ledger_time import SLEW_PER_MILLION, STEP_MS, LedgerTime
 from holdfast.host.leader.session_monitor import MARGIN_MS
+from holdfast.host.leader.term import SLEW_PER_MILLION, STEP_MS, LedgerTime
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.ports.store import Head, WriteOutcome
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual

@@ -23,8 +23,8 @@ from holdfast.core.model.values.ranges import numbers
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import ASSIGNMENT
 from holdfast.core.reconcilers.platform.assignment import AssignmentReconciler
+from holdfast.core.reconcilers.region.expiry import RightsReconciler
 from holdfast.core.reconcilers.region.replica import ReplicaReconciler
-from holdfast.core.reconcilers.region.rights import RightsReconciler
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.assignments import has_lapsed
 from holdfast.core.region.queries.workload_report import workload_report

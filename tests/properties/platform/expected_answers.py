@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin import denials, overrides, servers, sessions
+from holdfast.core.ledger.builtin import audit, overrides, servers, sessions
 from holdfast.core.ledger.builtin import log as builtin_log
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.objects.policies import OverrideAction
@@ -39,7 +39,7 @@ COMMANDS: dict[type, tuple[Callable[[World, Any, Case], bytes | None], tuple[str
     builtin_log.StartTerm: (model.start_term, ("ledger",), Permission.OPERATE),
     builtin_log.RaiseLevel: (model.raise_level, ("ledger", "person"), Permission.OPERATE),
     builtin_log.RecordDigest: (model.record_digest, ("ledger",), Permission.OPERATE),
-    denials.RecordDenials: (model.record_denials, ("ledger",), Permission.OPERATE),
+    audit.RecordDenials: (model.record_denials, ("ledger",), Permission.OPERATE),
     servers.AdmitServer: (model.servers, ("controller/servers",), Permission.OPERATE),
     servers.RevokeServer: (model.servers, ("person",), Permission.OPERATE),
     servers.ForgetServer: (model.servers, ("controller/servers",), Permission.OPERATE),

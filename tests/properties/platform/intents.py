@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.builtin.denials import RecordDenials
+from holdfast.core.ledger.builtin.audit import RecordDenials
 from holdfast.core.ledger.builtin.log import Configure, RaiseLevel, RecordDigest, StartTerm
 from holdfast.core.ledger.builtin.servers import RevokeServer
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession

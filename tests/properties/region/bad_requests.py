@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin import log, sessions
-from holdfast.core.ledger.builtin.denials import RecordDenials
+from holdfast.core.ledger.builtin.audit import RecordDenials
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import pack_revision

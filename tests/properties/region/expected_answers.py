@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin import denials, log, overrides, servers, sessions
+from holdfast.core.ledger.builtin import audit, log, overrides, servers, sessions
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.region import commands as c
@@ -25,7 +25,7 @@ HANDLERS: dict[type, Callable[[Model, Any, Sender], Code | Parts | None]] = {
     log.StartTerm: senders.start_term,
     log.RaiseLevel: senders.raise_level,
     log.RecordDigest: senders.record_digest,
-    denials.RecordDenials: senders.record_denials,
+    audit.RecordDenials: senders.record_denials,
     servers.AdmitServer: senders.servers,
     servers.RevokeServer: senders.servers,
     servers.ForgetServer: senders.servers,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.core.region.definition import REGION
 from holdfast.host.ledger.ledger import Role
-from holdfast.replay.run_plan import PlannedFault, PlannedVariant, RunPlan
+from holdfast.replay.recording import PlannedFault, PlannedVariant, RunPlan
 from holdfast.sim.actors.servers import url
 from holdfast.sim.checks.ledger_audit import LedgerAudit
 from holdfast.sim.cluster.cluster import SimulatedCluster

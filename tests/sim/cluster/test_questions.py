@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, RunPlan
+from holdfast.replay.recording import PlannedAction, PlannedFault, RunPlan
 from holdfast.sim.runs.run import SimulationRun, run_with_logs
 from holdfast.sim.scenario import InvalidScenario, parse
 from tests.sim.runs.test_planted_controller_bugs import (

@@ -17,7 +17,7 @@ from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.host.protocol.commands import Renewed
 from holdfast.host.protocol.session_client import SessionClient
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, RunPlan
+from holdfast.replay.recording import PlannedAction, PlannedFault, RunPlan
 from holdfast.sim.actors import process_behavior
 from holdfast.sim.runs.run import RunReport, RunVerdicts, run
 from holdfast.sim.scenario import parse

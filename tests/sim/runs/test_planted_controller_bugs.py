@@ -46,7 +46,7 @@ from holdfast.host.controllers.endpoint_checks import EndpointChecks
 from holdfast.host.link.platform.server import _Stream
 from holdfast.host.link.region.dirty_set import DirtyObjects
 from holdfast.host.link.region.follower import ShipmentFollower
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant, RunPlan
+from holdfast.replay.recording import PlannedAction, PlannedFault, PlannedVariant, RunPlan
 from holdfast.sim.runs.run import RunReport, RunVerdicts, run
 from holdfast.sim.scenario import parse
 from tests.sim.runs.test_planted_server_bugs import named

@@ -5,7 +5,7 @@ Each is a plan of its own instead of one drawn from a seed. That the fault reall
 
 from __future__ import annotations
 
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, RunPlan
+from holdfast.replay.recording import PlannedAction, PlannedFault, RunPlan
 from holdfast.sim.runs.run import RunReport, RunVerdicts, run
 from holdfast.sim.scenario import Scenario, parse
 

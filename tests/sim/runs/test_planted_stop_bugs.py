@@ -20,14 +20,14 @@ from holdfast.core.platform.decide import rights
 from holdfast.core.platform.state.lookups import latest_lease_end
 from holdfast.core.reconcilers.platform import assignment, assignment_candidates, assignment_identities, region_health
 from holdfast.core.reconcilers.region import node_health, repair, repair_breaches, replica_plan, rollout
-from holdfast.core.reconcilers.region.emergency_quota import EmergencyQuotaReconciler
+from holdfast.core.reconcilers.region.expiry import EmergencyQuotaReconciler
 from holdfast.core.region.queries import breaches as region_breaches
 from holdfast.core.region.queries import fence
 from holdfast.host.controllers.endpoint_checks import EndpointChecks
 from holdfast.host.leader.session_monitor import SessionMonitor
 from holdfast.host.link.platform.server import _Stream
 from holdfast.host.link.region import reports
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant
+from holdfast.replay.recording import PlannedAction, PlannedFault, PlannedVariant
 from holdfast.sim import variety
 from holdfast.sim.runs.run import RunVerdicts
 from tests.sim.runs.test_planted_controller_bugs import (

@@ -25,7 +25,7 @@ from holdfast.core.ledger.builtin import overrides
 from holdfast.core.ledger.reconciler import NO_CHANGES
 from holdfast.core.reconcilers.platform import assignment, status, status_progress
 from holdfast.core.reconcilers.region import repair, rollout
-from holdfast.core.reconcilers.region.rights import RightsReconciler
+from holdfast.core.reconcilers.region.expiry import RightsReconciler
 from holdfast.core.region.decide import proposals, stops, transitions
 from holdfast.core.region.queries import domains, feasibility, gates
 from holdfast.core.scheduling.filters.labels import LabelsFilter
@@ -35,9 +35,9 @@ from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.queue import scheduling_queue
 from holdfast.core.scheduling.queue.request_groups import RequestGroup
 from holdfast.host.controllers.endpoint_checks import EndpointChecks
-from holdfast.host.leader import ledger_time, session_monitor
-from holdfast.host.leader.ledger_time import LedgerTime
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant, RunPlan
+from holdfast.host.leader import session_monitor, term
+from holdfast.host.leader.term import LedgerTime
+from holdfast.replay.recording import PlannedAction, PlannedFault, PlannedVariant, RunPlan
 from holdfast.sim.actors.process_behavior import ProcessBehaviors
 from holdfast.sim.runs.run import RunReport, RunVerdicts, run
 from holdfast.sim.scenario import parse
@@ -196,8 +196,8 @@ def time_runs_fast(patch: pytest.MonkeyPatch) -> None:
     def now(self: Any) -> int:
         boot = self._clock.boot()
         elapsed, self._boot = max(0, boot - self._boot), boot
-        self._nanos += elapsed * ledger_time.NANOS * 11 // 10
-        return int(self._nanos // ledger_time.NANOS)
+        self._nanos += elapsed * term.NANOS * 11 // 10
+        return int(self._nanos // term.NANOS)
 
     patch.setattr(LedgerTime, "now", now)
 

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, RunPlan
+from holdfast.replay.recording import PlannedAction, PlannedFault, RunPlan
 from holdfast.sim.runs import shrink
 from holdfast.sim.runs.run import RunReport
 from holdfast.sim.scenario import Scenario

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Code
-from holdfast.replay.run_plan import RunPlan
+from holdfast.replay.recording import RunPlan
 from holdfast.sim.checks.ledger_audit import Finding
 from holdfast.sim.runs import coverage, gate_coverage, swarm
 from holdfast.sim.runs.run import RunReport, RunVerdicts

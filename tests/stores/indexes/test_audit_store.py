@@ -11,8 +11,7 @@ from holdfast.core.ledger.builtin.audit import ACCEPTED, AuditEntry
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.records.decisions import Denial
-from holdfast.host.ports.audit_store import AuditIndexQuery
-from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.index_store import AuditIndexQuery, IndexPosition
 from holdfast.host.ports.store import StoredBatch
 from holdfast.stores.indexes.audit_store import AuditDatabase, _level
 

@@ -44,7 +44,7 @@ from holdfast.host.ports.transport import Reply, Request
 from holdfast.sim.actors.server_files import TokenFile, token_source
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.indexes.audit_store import AuditDatabase
-from holdfast.stores.indexes.decision_store import DecisionDatabase
+from holdfast.stores.indexes.decision_rows import DecisionDatabase
 from holdfast.stores.memory import MemoryStore
 from holdfast.transports.in_process import LocalNetwork
 from tests.support.api.transports import Peer

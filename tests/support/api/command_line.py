@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from holdfast.api.kinds import BY_NAME, KINDS
-from holdfast.api.resources.writable import parse_object, render_object
+from holdfast.api.resources.schemas import parse_object, render_object
 from holdfast.cli import connect
 from holdfast.cli.context import CliContext
 from holdfast.cli.main import app

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from holdfast.client.config import ClientConfig, ClientRuntime
-from holdfast.client.effects import (
+from holdfast.client.requester import (
     ClientEffect,
     EmitEvent,
     OpenStream,
     Operation,
     ReadMessage,
+    Requester,
     SendRequest,
     Sleep,
     WatchEvent,
     resume,
 )
-from holdfast.client.requester import Requester
 from holdfast.host.ports.transport import NoAnswer, Pairs, Reply, Request, TransportError, Unreachable, first_value
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.api.serialization.scalars import format_instant
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
-from holdfast.core.ledger.state.id_lists import add_to_list
+from holdfast.core.ledger.state.sparse_rows import add_to_list
 from holdfast.core.model.objects.policies import (
     EVERYWHERE,
     Override,

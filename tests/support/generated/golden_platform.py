@@ -9,7 +9,7 @@ from unittest import mock
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.builtin.denials import RecordDenials
+from holdfast.core.ledger.builtin.audit import RecordDenials
 from holdfast.core.ledger.builtin.log import Configure, RecordDigest, StartTerm
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.sessions import EndSession

@@ -28,7 +28,7 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Unavailable
 from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.link.platform.content import everything
-from holdfast.host.link.platform.position_proofs import PositionProofs
+from holdfast.host.link.platform.request import PositionProofs
 from holdfast.host.link.platform.server import serve_shipments
 from holdfast.host.link.region.link import Link
 from holdfast.host.link.region.session import PlatformTarget
@@ -54,8 +54,8 @@ from holdfast.host.protocol.commands import (
     CommandReply,
     Renew,
     Renewed,
+    problem_reply,
 )
-from holdfast.host.protocol.problem import problem_reply
 from holdfast.host.protocol.request_signatures import SigningToken, public_key_of
 from holdfast.host.protocol.shipments import SHIPMENTS
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual

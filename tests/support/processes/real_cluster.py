@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.client.blocking_client import Client
-from holdfast.wiring.config.private_files import read_private
-from holdfast.wiring.config.token_files import read_or_create_token
+from holdfast.wiring.config.private_files import read_or_create_token, read_private
 from holdfast.wiring.dev import documents as dev_documents
 from holdfast.wiring.dev.data_folder import address, read_ready_file, token_file
 from tests.support.api.api_cluster import a_class, a_tenant

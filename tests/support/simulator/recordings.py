@@ -33,9 +33,8 @@ from holdfast.core.region.events import SlotsBound, SlotsPlaced, SlotsReleased
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.ports.store import StoredBatch
 from holdfast.host.protocol.session_client import REQUEST_MS
-from holdfast.replay.recording import SUFFIX, LedgerRecording, Recording, write
+from holdfast.replay.recording import SUFFIX, LedgerRecording, Recording, RunPlan, write
 from holdfast.replay.refold import LEDGER_DEFINITIONS
-from holdfast.replay.run_plan import RunPlan
 from holdfast.sim.checks.ledger_audit import LedgerAudit
 from holdfast.sim.runs.record import record_run
 from holdfast.sim.runs.run import run

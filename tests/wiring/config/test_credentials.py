@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.wiring.config.credentials import LOOK_EVERY_S, NoToken, TokenCredentials
-from holdfast.wiring.config.private_files import write_private
+from holdfast.wiring.config.private_files import LOOK_EVERY_S, NoToken, TokenCredentials, write_private
 
 FIRST, SECOND = (f"hf_{name}_{'x' * 43}" for name in ("first", "second"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.wiring.config.token_files import SERVER_TOKEN_FILE, ServerTokenFile, draw_secret
+from holdfast.wiring.config.private_files import SERVER_TOKEN_FILE, ServerTokenFile, draw_secret
 
 
 def test_the_file_is_its_owners_alone_and_one_that_others_could_read_is_no_secret(tmp_path: Path) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.wiring.config.addresses import is_loopback, parse_listen
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.config.sources import load_settings
-from holdfast.wiring.config.validation import invalid_settings, ledger_settings
+from holdfast.wiring.config.validation import invalid_settings, is_loopback, ledger_settings, parse_listen
 
 REGION: dict[str, object] = {"role": "region", "region": "eu", "platform": ["http://127.0.0.1:7400"], "token_file": "t"}
 PLATFORM: dict[str, object] = {"role": "platform"}

@@ -14,7 +14,7 @@ from holdfast.client.errors import ProblemReport
 from holdfast.client.objects import BatchItemResult, ListResult
 from holdfast.core.model.objects.principals import parse_token, verify_secret
 from holdfast.core.platform.limits import TOKEN_LIFE_MAX
-from holdfast.wiring.config.token_files import read_or_create_token
+from holdfast.wiring.config.private_files import read_or_create_token
 from holdfast.wiring.dev import documents as dev_documents
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)

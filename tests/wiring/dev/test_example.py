@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.api.kinds import apply_order
-from holdfast.api.resources.writable import parse_object
+from holdfast.api.resources.schemas import parse_object
 from holdfast.core.model.objects.policies import SCORES
 from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.tenants import PriorityClass

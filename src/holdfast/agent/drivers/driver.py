@@ -17,6 +17,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from holdfast.core.agent.processes import ProcessState
+from holdfast.core.model.objects.isolation import Capability
 from holdfast.core.model.objects.workloads import DriverKind as Kind
 from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.settings import AgentTimes
@@ -184,3 +185,22 @@ class Driver(Protocol):
 
     async def close(self) -> None:
         """Close the driver; runs continue."""
+
+
+#: Methods that do not enforce a limit at every moment.
+_LOOSE = (LimitMethod.SAMPLED, LimitMethod.NOT_LIMITED)
+
+
+def enforced_capabilities(can: Capabilities) -> tuple[Capability, ...]:
+    """Return what is enforced between tenants, sorted."""
+    found = {
+        Capability.USERS: can.users,
+        Capability.PID_NAMESPACE: can.namespaces,
+        Capability.MOUNT_NAMESPACE: can.namespaces,
+        Capability.PRIVATE_TMP: can.namespaces,
+        Capability.MEMORY_LIMIT: can.memory not in _LOOSE,
+        Capability.CPU_LIMIT: can.cpu not in _LOOSE,
+        Capability.PIDS_LIMIT: can.pids not in _LOOSE,
+        Capability.DISK_LIMIT: can.disk not in _LOOSE,
+    }
+    return tuple(sorted(word for word, holds in found.items() if holds))

@@ -30,7 +30,7 @@ from holdfast.core.model.records.nodes import OVERRUN_MS
 from holdfast.core.model.values.settings import AgentTimes
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 
 NEVER = 2**62
 

@@ -9,7 +9,7 @@ from holdfast.core.model.records.decisions import DecisionOutcome, SchedulingPas
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.ports.decision_store import DecisionPage, DecisionRecord
+from holdfast.host.ports.index_store import DecisionPage, DecisionRecord
 
 _PART = r"[^/\x00-\x1f\x7f]+"
 #: Query parameters of decisions: a workload by `[TENANT/]NAME` or its uid, a slot by

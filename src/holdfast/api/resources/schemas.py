@@ -1,16 +1,32 @@
-"""JSON Schema of kinds and of commands."""
+"""The kinds that users write, parsed and rendered as complete documents; JSON Schema of all kinds and commands."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
+from msgspec import Struct
+
+from holdfast.api.kinds import public_name
 from holdfast.api.resources import platform_types, region_types, reported_types
 from holdfast.api.resources.command_catalog import rules
-from holdfast.api.resources.writable import WRITABLE
+from holdfast.api.resources.platform_types import SchedulerPolicyView
+from holdfast.api.resources.region_types import NodeView
+from holdfast.api.serialization.field_errors import FieldErrors, InvalidDocument
 from holdfast.api.serialization.json_schema import DIALECT, Schema, SchemaBuilder
-from holdfast.api.serialization.registry import serializer_for, struct_serializer_for, writable_serializer_for
+from holdfast.api.serialization.objects import AnyObjectSerializer
+from holdfast.api.serialization.registry import (
+    refuse_depth,
+    render,
+    serializer_for,
+    struct_serializer_for,
+    writable_serializer_for,
+)
 from holdfast.api.serialization.scalars import Serializer
+from holdfast.core.model.objects.principals import Principal, Token
+from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
+from holdfast.core.model.objects.topology import NodePool, Region
+from holdfast.core.model.objects.workloads import Workload
 
 
 @cache
@@ -42,3 +58,42 @@ def serializer_for_kind(name: str, *, shown: bool = False) -> Serializer:
     view = reported_types.VIEWS_BY_KIND.get(name)
     of: Any = view or written or getattr(platform_types, f"{name}View", None) or getattr(region_types, f"{name}View")
     return serializer_for(of)
+
+
+_STRUCTS: tuple[type[Struct], ...] = (
+    Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, SchedulerPolicyView, Workload,
+    NodeView,
+)  # fmt: skip
+WRITABLE: dict[str, type[Struct]] = {public_name(struct): struct for struct in _STRUCTS}
+
+
+@cache
+def _writable_serializer() -> AnyObjectSerializer:
+    return AnyObjectSerializer(tuple(writable_serializer_for(struct) for struct in WRITABLE.values()))
+
+
+@cache
+def _object_serializer() -> AnyObjectSerializer:
+    return AnyObjectSerializer(tuple(serializer_for(struct) for struct in WRITABLE.values()))  # type: ignore[misc]
+
+
+def parse_object(tree: object, *, whole: bool = False) -> Any:
+    """Return the object that the document describes, or raise `InvalidDocument` with all faults.
+
+    Status is ignored, and all metadata but name, tenant, labels, annotations, uid and revision. So a document that was
+    read can be written back. `whole` parses those fields, too. A missing token hash is empty, which leaves the stored
+    one unchanged.
+    """
+    faults = FieldErrors()
+    refuse_depth(tree, "", faults)
+    if not faults.found:
+        value = (_object_serializer() if whole else _writable_serializer()).parse(tree, "", faults)
+        if not faults.found:
+            return value
+    raise InvalidDocument(faults.found)
+
+
+def render_object(obj: Any, *, secrets: bool = False) -> dict[str, Any]:
+    """Return the complete document: metadata without empty fields, spec and status in full."""
+    tree: dict[str, Any] = render(obj, secrets=secrets)
+    return tree

@@ -22,7 +22,7 @@ from holdfast.host.indexes.audit_index import AuditIndex
 from holdfast.host.indexes.decision_index import DecisionIndex
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ledger.reads import ReadResult
-from holdfast.host.link.platform.position_proofs import PositionProofs
+from holdfast.host.link.platform.request import PositionProofs
 from holdfast.host.ports.transport import Pairs, Transport
 from holdfast.host.protocol.request_signatures import SigningToken
 from holdfast.host.runtime.telemetry import Logger

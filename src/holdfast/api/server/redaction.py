@@ -21,9 +21,8 @@ from msgspec.structs import replace
 from holdfast.api.kinds import ResourceKind
 from holdfast.api.resources import platform_types as s
 from holdfast.api.resources import region_types, reported_types
-from holdfast.api.resources.ownership import account_tenant, principal_tenant, tenant_of
 from holdfast.api.resources.rendering import view_of_row
-from holdfast.api.resources.tables import is_region, labels_of
+from holdfast.api.resources.tables import account_tenant, is_region, labels_of, principal_tenant, tenant_of
 from holdfast.api.serialization.registry import render
 from holdfast.api.server.authentication import Caller
 from holdfast.api.server.visibility import sees, sees_everything, sees_principal

@@ -27,13 +27,13 @@ from holdfast.bench.report import BenchResult, at_most, require
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NodeHealth
 from holdfast.core.model.values.settings import Settings
-from holdfast.core.reconcilers.region.mass_loss import GONE_PERCENT
+from holdfast.core.reconcilers.region.node_health import GONE_PERCENT
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.ports.clock import SystemClock
 from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.wiring.config.private_files import new_token
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.config.token_files import new_token
 from holdfast.wiring.server import Server
 from holdfast.wiring.server_ports import machine_ports
 

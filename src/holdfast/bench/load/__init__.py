@@ -2,8 +2,7 @@
 
 Contents: programs that run in another process than the measured server. They never judge a figure.
 
-- `load_process`     starts such a process, and exchanges lines of JSON with it
-- `http_connection`  one HTTP connection with one request at a time
+- `load_process`     starts such a process, exchanges lines of JSON with it; its HTTP connection
 - `api_load`         sends commands or watches, for `bench api`
 - `latency_load`     a constant rate of other requests, for `schedule.latency_busy_p99`
 - `agent_load`       many agents in one process, for `agent.sessions2000`

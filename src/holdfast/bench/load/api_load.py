@@ -16,8 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.load.http_connection import SingleRequestConnection, open_connections
-from holdfast.bench.load.load_process import run_load, write_line
+from holdfast.bench.load.load_process import SingleRequestConnection, open_connections, run_load, write_line
 from holdfast.bench.report import require
 from holdfast.host.ports.transport import Reply
 from holdfast.host.protocol.commands import ENVELOPES, MSGPACK, CommandOutcome, read_command_reply

@@ -16,8 +16,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.load.http_connection import SingleRequestConnection, open_connections
-from holdfast.bench.load.load_process import run_load, write_line
+from holdfast.bench.load.load_process import SingleRequestConnection, open_connections, run_load, write_line
 
 #: Replaced by the request's number, so that all writes differ.
 NUMBER = "NUMBER"

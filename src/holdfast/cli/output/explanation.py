@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.cli.output import conditions, field_path, printer, reasons
+from holdfast.cli.output import conditions, field_path, printer
 
 Document = Mapping[str, Any]
 #: Number of candidates and of rejection codes shown.
@@ -49,13 +49,13 @@ def _waiting(one: Document) -> Iterator[str]:
         f"{title} in {region}: {one.get('open')} replicas, for {printer.format_age(one.get('since'))}", "bold"
     )
     said = one.get("reasons") or ()
-    near = reasons.nearest_fit(said)
+    near = conditions.nearest_fit(said)
     if near:
         yield f"  {near}"
     if said:
         yield "  reasons, with the number of nodes or replicas that each excludes:"
-        yield from reasons.reason_tree(said, "    ")
-    cure = reasons.remedy(code, region, tenant)
+        yield from conditions.reason_tree(said, "    ")
+    cure = conditions.remedy(code, region, tenant)
     rows = [
         ("resolved by", cure.who),
         ("remedy", cure.what),
@@ -102,7 +102,7 @@ def explain_decision(one: Document) -> Iterator[str]:
     yield printer.pairs([row for row in rows if row[1] not in ("", "-")], "  ")
     yield from _section("Rejected", map(_kept, (one.get("rejected") or ())[:REJECTED]))
     yield from _section("Refused by the ledger", map(_kept, one.get("refused") or ()))
-    yield from _section("Reasons", reasons.reason_tree(one.get("reasons") or ()))
+    yield from _section("Reasons", conditions.reason_tree(one.get("reasons") or ()))
     yield from _section("Best candidates", _candidates(one, str(went.get("node") or "")))
 
 

@@ -30,9 +30,8 @@ from holdfast.host.ports.store import StoreError, StoreInUse
 from holdfast.observe.log_text import log_to_stderr
 from holdfast.replay import recording as recordings
 from holdfast.replay.compare import compare
-from holdfast.replay.recording import Recording, RecordingError
+from holdfast.replay.recording import Recording, RecordingError, RunPlan
 from holdfast.replay.refold import refold
-from holdfast.replay.run_plan import RunPlan
 from holdfast.sim import scenario as scenarios
 from holdfast.sim.runs import swarm as swarms
 from holdfast.sim.runs.record import record_run

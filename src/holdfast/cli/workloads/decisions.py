@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import region_requests
+from holdfast.cli import connect
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.context import CliContext, resolve
 from holdfast.cli.errors import usage_error
@@ -63,8 +63,8 @@ def decisions(
         "until": parse_time_option(until, "--until"),
         "outcome": outcome.value if outcome is not None else "",
     }
-    where = region_requests.region_clients(options, context, slot_region(slot) if slot else "")
-    found = region_requests.ask_regions(where, lambda client: client.decisions(limit=limit, **asked), options.verbose)
+    where = connect.region_clients(options, context, slot_region(slot) if slot else "")
+    found = connect.ask_regions(where, lambda client: client.decisions(limit=limit, **asked), options.verbose)
     items = [{"region": name, **one} for name, answer in found.items() for one in answer.get("items") or ()]
     items.sort(key=lambda one: str(one.get("at")), reverse=True)
     goes_on = any((answer.get("metadata") or {}).get("continue") for answer in found.values())

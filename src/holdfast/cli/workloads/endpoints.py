@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import region_requests
+from holdfast.cli import connect
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import ApiClient
 from holdfast.cli.context import resolve
@@ -42,14 +42,14 @@ def endpoints(
     owner, slash, name = workload.partition("/")
     tenant, name = (owner, name) if slash else (options.tenant or context.tenant, workload)
     selector = f"workload={name}"
-    regions = region_requests.region_clients(options, context)
+    regions = connect.region_clients(options, context)
     if watch:
         if len(regions) != 1:
             raise usage_error("--watch needs one region", "pass --region NAME")
         for client in regions.values():
             _watch(client, tenant, selector)
         return
-    found = region_requests.ask_regions(regions, lambda client: _listed(client, tenant, selector), options.verbose)
+    found = connect.ask_regions(regions, lambda client: _listed(client, tenant, selector), options.verbose)
     items = [one for answer in found.values() for one in answer["items"]]
     why = f"{workload} has no endpoints: no replica is ready, it has no ports, or its nodes have no address"
     print_report({"apiVersion": "holdfast/v1", "kind": "List", "items": items}, output, items, COLUMNS, empty=why)

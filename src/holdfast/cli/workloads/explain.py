@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.api.kinds import BY_NAME, find_kind
-from holdfast.cli import region_requests
 from holdfast.cli.command import OutputOption, command, complete_workloads, make_app
-from holdfast.cli.connect import ApiClient, connect, is_not_found
+from holdfast.cli.connect import ApiClient, ask_regions, connect, is_not_found, region_clients
 from holdfast.cli.context import CliContext, resolve
 from holdfast.cli.errors import CliError, usage_error
 from holdfast.cli.options import GlobalOptions
@@ -76,11 +75,9 @@ def _is_slot(name: str) -> bool:
 def _workload(options: GlobalOptions, context: CliContext, one: ObjectRef, output: OutputFormat) -> None:
     name = f"{one.tenant}/{one.name}"
     found = _object(connect(options, context), one)
-    where = region_requests.region_clients(options, context)
-    waits = region_requests.ask_regions(where, lambda client: client.queue(workload=name), options.verbose)
-    past = region_requests.ask_regions(
-        where, lambda client: client.decisions(workload=name, limit=LATELY), options.verbose
-    )
+    where = region_clients(options, context)
+    waits = ask_regions(where, lambda client: client.queue(workload=name), options.verbose)
+    past = ask_regions(where, lambda client: client.decisions(workload=name, limit=LATELY), options.verbose)
     queued = [request for answer in waits.values() for request in answer.get("items") or ()]
     decided = [{"region": region, **item} for region, answer in past.items() for item in answer.get("items") or ()]
     decided = sorted(decided, key=lambda item: str(item.get("at")), reverse=True)[:LATELY]
@@ -117,7 +114,7 @@ def _next(name: str, queued: list[Any], decided: list[Any]) -> list[str]:
 def _slot(options: GlobalOptions, context: CliContext, one: ObjectRef, output: OutputFormat) -> None:
     name = f"{one.tenant}/{one.name}"
     region = one.name.split("/")[1]
-    ((_, client),) = region_requests.region_clients(options, context, region).items()
+    ((_, client),) = region_clients(options, context, region).items()
     replica = _object(client, one)
     items = client.decisions(slot=name, limit=1)["items"]
     decided = items[0] if items else None

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli import region_requests
+from holdfast.cli import connect
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions
-from holdfast.cli.output import reasons
+from holdfast.cli.output import conditions
 from holdfast.cli.output.printer import OutputFormat
 from holdfast.cli.output.report import Cell, and_more, print_report
 
@@ -20,7 +20,7 @@ Workload = Annotated[str, typer.Argument(metavar="[WORKLOAD]", help="Requests of
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="Maximum per region.")]
 COLUMNS: dict[str, Cell] = {
     "POSITION": "position", "REGION": "region", "TENANT": "tenant", "WORKLOAD": "workload", "CLASS": "priorityClass",
-    "OPEN": "open", "SINCE": ("since", "age"), "REASON": reasons.reason_line,
+    "OPEN": "open", "SINCE": ("since", "age"), "REASON": conditions.reason_line,
 }  # fmt: skip
 
 
@@ -33,8 +33,8 @@ def queue(
     `holdfast explain WORKLOAD` shows all reasons of one workload, who can act, and what resolves them.
     """
     context = resolve(options)
-    found = region_requests.ask_regions(
-        region_requests.region_clients(options, context),
+    found = connect.ask_regions(
+        connect.region_clients(options, context),
         lambda client: client.queue(workload=workload, tenant=options.tenant, limit=limit),
         options.verbose,
     )

@@ -14,8 +14,15 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from holdfast.core.agent.bindings import BoundSlot
-from holdfast.core.agent.processes import NOT_PROBED, ProbeState, ProcessRun, ProcessState
-from holdfast.core.agent.restarts import give_up_at, may_restart, restart_at
+from holdfast.core.agent.processes import (
+    NOT_PROBED,
+    ProbeState,
+    ProcessRun,
+    ProcessState,
+    give_up_at,
+    may_restart,
+    restart_at,
+)
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.structs import Revision, SlotKey

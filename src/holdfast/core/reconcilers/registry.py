@@ -8,14 +8,12 @@ from holdfast.core.reconcilers.override import OverrideReconciler
 from holdfast.core.reconcilers.platform.assignment import AssignmentReconciler
 from holdfast.core.reconcilers.platform.finalizer import FinalizerReconciler
 from holdfast.core.reconcilers.platform.grant import GrantReconciler
-from holdfast.core.reconcilers.platform.region_health import RegionHealthReconciler
-from holdfast.core.reconcilers.platform.retirement import RetirementReconciler
+from holdfast.core.reconcilers.platform.region_health import RegionHealthReconciler, RetirementReconciler
 from holdfast.core.reconcilers.platform.status import StatusReconciler
-from holdfast.core.reconcilers.region.emergency_quota import EmergencyQuotaReconciler
+from holdfast.core.reconcilers.region.expiry import EmergencyQuotaReconciler, RightsReconciler
 from holdfast.core.reconcilers.region.node_health import NodeHealthReconciler
 from holdfast.core.reconcilers.region.repair import RepairReconciler
 from holdfast.core.reconcilers.region.replica import ReplicaReconciler
-from holdfast.core.reconcilers.region.rights import RightsReconciler
 from holdfast.core.reconcilers.region.rollout import RolloutReconciler
 from holdfast.core.region.state.tables import RegionState
 

@@ -32,8 +32,7 @@ from holdfast.host.controllers.worker_pool import WorkerPool
 from holdfast.host.controllers.workqueue import QueueOptions, WorkItem, WorkQueue
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
-from holdfast.host.runtime.clock_event import ClockEvent
-from holdfast.host.runtime.deadlines import DeadlinePassed, within
+from holdfast.host.runtime.deadlines import ClockEvent, DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
 
 NAME = "endpoints"

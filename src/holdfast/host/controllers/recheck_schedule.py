@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.backoff import TokenBucket
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 
 K = TypeVar("K", bound=Hashable)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.host.controllers.workqueue import Key, WorkItem, WorkQueue
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 
 #: Does what can be done at once; returns the rest, if any.
 Handle = Callable[[WorkItem], Coroutine[Any, Any, None] | None]

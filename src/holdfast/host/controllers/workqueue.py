@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.backoff import TokenBucket, exponential, jittered
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 
 Key = Hashable
 

@@ -3,7 +3,6 @@
 Rows are stored behind a port (`host.ports.index_store`). An index has a trim hold up to the batch that it has read.
 
 - `log_index`           reads a log as it grows, writes rows in batches, retries, applies retention
-- `decision_collector`  decisions with the names of their objects
-- `decision_index`      decisions by workload, slot, node and time
+- `decision_index`      decisions by workload, slot, node and time, with the names of their objects
 - `audit_index`         operators' and tenants' commands and denials, by time, actor, command and outcome
 """

@@ -11,8 +11,7 @@ from holdfast.core.ledger.builtin.audit import AuditEntry, entries_in, has_entri
 from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded
 from holdfast.host.indexes.log_index import IndexMetric, IndexRetention, LogIndex
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.ports.audit_store import AuditIndexQuery, AuditPage, AuditStore
-from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.index_store import AuditIndexQuery, AuditPage, AuditStore, IndexPosition
 from holdfast.host.ports.store import StoredBatch, StoreError
 
 #: Bytes of the log that are handed over at once.

@@ -1,25 +1,36 @@
 """Index of a region's log (`log_index`): decisions by workload, slot, node and time.
 
-It outlives the workloads. Names are those at commit time.
+It outlives the workloads. Names come from the state. If the state no longer has an object when a batch is read, the
+name at commit time is used, or, during catch-up, the name from an earlier batch.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded
-from holdfast.core.region.events import RegionEvent
-from holdfast.core.region.queries.decisions import has_decisions
+from holdfast.core.ledger.codec import Batch, Corrupt, Evidence, UpgradeNeeded
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.decisions import DecisionWithParts, unpack
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.region.events import AssignmentReceived, NodeStored, PendingReported, RegionEvent, SlotsPlaced
+from holdfast.core.region.queries.decisions import decisions_in, has_decisions
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.indexes.decision_collector import DecisionCollector
 from holdfast.host.indexes.log_index import IndexMetric, IndexRetention, LogIndex
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.ports.decision_store import DecisionPage, DecisionQuery, DecisionStore
-from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.index_store import (
+    AssignmentRef,
+    DecisionBatch,
+    DecisionPage,
+    DecisionQuery,
+    DecisionStore,
+    IndexPosition,
+)
 from holdfast.host.ports.store import StoredBatch, StoreError
+from holdfast.host.storage.durable_state import DurableState
 
 #: Rows written at once.
 WRITE_ROWS = 2_000
@@ -87,3 +98,69 @@ class DecisionIndex(LogIndex[RegionState]):
                 metrics.count("decisions_kept", value)
             case IndexMetric.BYTES:
                 metrics.gauge("decisions_bytes", value)
+
+
+class DecisionCollector:
+    """Decisions that were read and not written yet."""
+
+    def __init__(self, durable: DurableState[RegionState]) -> None:
+        self._durable = durable
+        self._reading = DecisionBatch()
+        #: Number of their rows.
+        self.rows = 0
+        self._assignments: dict[Revision, Assignment] = {}
+        self._nodes: dict[Revision, str] = {}
+
+    def learn(self, batch: Batch[RegionEvent]) -> None:
+        """Remember the names in a batch."""
+        for record in batch.records:
+            for event in record.events:
+                if isinstance(event, AssignmentReceived):
+                    self._assignments[event.assignment.uid] = event.assignment
+                elif isinstance(event, NodeStored):
+                    self._nodes[event.node.uid] = event.node.name
+
+    def note(self, batch: Batch[RegionEvent]) -> None:
+        """Remember the assignments of a new batch: the state may lack them when it is read."""
+        assignments = self._durable.state.assignments
+        for record in batch.records:
+            for event in record.events:
+                if isinstance(event, SlotsPlaced | PendingReported):
+                    known = assignments.get(event.assignment)
+                    if known is not None:
+                        self._assignments[known.uid] = known
+
+    def unlearn(self) -> None:
+        """Forget remembered names: all observed batches were read."""
+        self._assignments, self._nodes = {}, {}
+
+    def take(self, batch: Batch[RegionEvent], evidence: Iterable[Evidence]) -> None:
+        """Collect the decisions of a batch."""
+        for found in decisions_in(batch, evidence, self._whose):
+            self._reading.found.append(found)
+            self.rows += 1 + len(found.parts)
+            self._name(found)
+
+    def hand_over(self) -> DecisionBatch:
+        """Return all that was collected since the last call."""
+        reading, self._reading, self.rows = self._reading, DecisionBatch(), 0
+        return reading
+
+    def _whose(self, uid: Revision) -> Assignment | None:
+        return self._durable.state.assignments.get(uid) or self._assignments.get(uid)
+
+    def _name(self, found: DecisionWithParts) -> None:
+        reading, nodes = self._reading, self._durable.state.nodes
+        seen = found.decided.found
+        chosen = {one.node for one in seen.candidates} if seen is not None else set()
+        for part in found.parts:
+            chosen.update(unpack(part.nodes))
+            known = self._whose(part.assignment)
+            if known is not None:
+                named = AssignmentRef(known.uid, known.workload, known.tenant, known.workload_name, known.purpose.value)
+                reading.assignments[known.uid] = named
+        for uid in chosen - reading.nodes.keys():
+            node = nodes.get(uid)
+            name = node.name if node is not None else self._nodes.get(uid)
+            if name is not None:
+                reading.nodes[uid] = name

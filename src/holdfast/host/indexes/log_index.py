@@ -26,7 +26,7 @@ from holdfast.host.errors import NotReached
 from holdfast.host.ledger.ledger import Ledger, Role
 from holdfast.host.ports.index_store import IndexPosition, IndexStore
 from holdfast.host.ports.store import LogTrimmed, StoredBatch, StoreError
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 from holdfast.host.runtime.telemetry import Logger
 
 S = TypeVar("S", bound=LedgerState)

@@ -19,7 +19,7 @@ import asyncio
 from typing import Any, TypeVar
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.builtin.denials import RecordDenials
+from holdfast.core.ledger.builtin.audit import RecordDenials
 from holdfast.core.ledger.commit.authorization import PEOPLE
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState

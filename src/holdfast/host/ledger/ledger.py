@@ -33,13 +33,12 @@ from holdfast.host.leader.dry_run import DryRunResult
 from holdfast.host.leader.leader import Leader
 from holdfast.host.leader.term import LeaderTerm, SteppedDown
 from holdfast.host.leader.term_proof import SessionRenewal
-from holdfast.host.ledger.election import Election
-from holdfast.host.ledger.follower import Follower, LeftBehind
+from holdfast.host.ledger.follower import Election, Follower, LeftBehind
 from holdfast.host.ledger.reads import ReadLevel, ReadResult, ReadService
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import Store, StoreCorrupt, StoreError
 from holdfast.host.runtime import gc_tuning
-from holdfast.host.runtime.side_tasks import SideTask, run_with_side_tasks
+from holdfast.host.runtime.supervisor import SideTask, run_with_side_tasks
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.storage.digests import DigestChecker
 from holdfast.host.storage.durable_state import DurableState

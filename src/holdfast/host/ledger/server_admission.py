@@ -22,7 +22,7 @@ from holdfast.host.errors import Unavailable
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, StoreError
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 from holdfast.host.runtime.telemetry import Logger
 
 S = TypeVar("S", bound=LedgerState)

@@ -3,11 +3,8 @@
 The only behaviour here is `SystemClock`, and no module imports another part of the host.
 
 - `clock`            boot clock, wall clock, sleep, timers
-- `store`            the log: head, append, touch, read, wait, trim, usage, announcements; write outcomes, errors
-- `snapshot_store`   snapshots: chunks first, the manifest last
+- `store`            the log: head, append, touch, read, wait, trim, usage, announcements; snapshots; outcomes
 - `transport`        one request with one reply, or one ordered stream
-- `index_store`      what every index of a log stores: its position, and the time from which it is complete
-- `decision_store`   the index of decisions, and its queries
-- `audit_store`      the index of audit entries, and its queries
+- `index_store`      what every index of a log stores, and the queries of audit entries and of decisions
 - `endpoint_prober`  the probe of a replica's address, and its options
 """

@@ -37,6 +37,7 @@ from holdfast.host.protocol.commands import (
     TIMEOUT,
     CommandOutcome,
     CommandReply,
+    ProblemBody,
     Renew,
     Renewed,
     SchedulerVitals,
@@ -45,10 +46,9 @@ from holdfast.host.protocol.commands import (
     read_renewed,
     successor,
 )
-from holdfast.host.protocol.problem import ProblemBody
 from holdfast.host.protocol.time_offset import TimeOffset
 from holdfast.host.runtime.backoff import exponential, jittered
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 
 REQUEST_MS = 3_000
 #: Largest size of one request, below a server's limit.

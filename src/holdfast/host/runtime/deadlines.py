@@ -1,9 +1,10 @@
-"""Waits with a deadline by the host's clock, the first of several tasks, and long work in steps."""
+"""Waits with a deadline by the host's clock, events and long work in steps, and the first of several tasks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Generator
+from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.host.ports.clock import Clock
@@ -99,3 +100,56 @@ def is_being_cancelled() -> bool:
     """Whether the current task is being cancelled, not only the awaited work."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+class ClockEvent:
+    """Like `asyncio.Event`, with an optional timeout."""
+
+    __slots__ = ("_is_set", "_waiters")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiters: list[asyncio.Future[bool]] = []
+
+    def is_set(self) -> bool:
+        """Whether `wait` returns at once."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Wake all waiters; later waits return at once until `clear`."""
+        if not self._is_set:
+            self._is_set = True
+            for waiter in self._waiters:
+                _wake(waiter, True)
+
+    def clear(self) -> None:
+        """Make later waits wait for the next `set`."""
+        self._is_set = False
+
+    async def wait(self) -> None:
+        """Return when it is set."""
+        if not self._is_set:
+            await self._woken(asyncio.get_running_loop().create_future())
+
+    async def within(self, clock: Clock, limit_ms: int) -> bool:
+        """Return when it is set, or after `limit_ms`; whether it was set."""
+        if self._is_set:
+            return True
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        alarm = clock.alarm(limit_ms, partial(_wake, waiter, False))
+        try:
+            return await self._woken(waiter) or self._is_set
+        finally:
+            alarm.cancel()
+
+    async def _woken(self, waiter: asyncio.Future[bool]) -> bool:
+        self._waiters.append(waiter)
+        try:
+            return await waiter
+        finally:
+            self._waiters.remove(waiter)
+
+
+def _wake(waiter: asyncio.Future[bool], happened: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(happened)

@@ -24,7 +24,7 @@ from holdfast.core.scheduling.resync import PIECE, Found
 from holdfast.core.scheduling.scheduler import Proposal, Scheduler
 from holdfast.host.errors import Unavailable
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.binder import Binder
 from holdfast.host.scheduler.pending_reporter import PendingReporter

@@ -25,7 +25,7 @@ from holdfast.core.scheduling.queue.request_groups import RequestKey
 from holdfast.core.scheduling.scheduler import Scheduler
 from holdfast.host.errors import Unavailable
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.region_client import RegionClient
 

@@ -24,7 +24,7 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import NotReached, StateDiffers, show_token
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Request, StreamDeclined, Transport, TransportError, first_value
-from holdfast.host.protocol.commands import LEADER
+from holdfast.host.protocol.commands import LEADER, read_problem
 from holdfast.host.protocol.log_stream import (
     LOG,
     SINCE,
@@ -34,7 +34,6 @@ from holdfast.host.protocol.log_stream import (
     SnapshotChunk,
     read_message,
 )
-from holdfast.host.protocol.problem import read_problem
 from holdfast.host.protocol.session_client import SessionClient
 from holdfast.host.protocol.time_offset import LeaderKey
 from holdfast.host.runtime import gc_tuning

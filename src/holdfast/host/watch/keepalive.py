@@ -8,7 +8,7 @@ A timer per stream would cost a leader more than the messages; all streams at on
 from __future__ import annotations
 
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import ClockEvent
 from holdfast.host.watch.subscription import Subscription
 
 #: The length of a round, and so the longest silence on a stream.

@@ -11,13 +11,11 @@ that docs/evidence/correctness.md lists. Must not: judge a run, except by what o
 - `process_behavior`    how a simulated process starts, stops and fails
 - `node_processes`      what really runs on a node, the oracle for exclusive work, and endpoint probes
 - `agent`               the production agent, restarted when it ends
-- `reserve_then_bind`   a plugin that reserves some slots before it binds them
-- `scheduler`           the production standalone scheduler, restarted when it ends
+- `scheduler`           the production standalone scheduler, restarted; a plugin that reserves before it binds
 - `server_files`        what a machine stores for its server across incarnations
 - `failover_stub`       the failover controller in its simplest form
 - `servers`             the production servers of platform and regions
-- `user_client`         an API client whose acknowledgements are recorded
 - `initial_objects`     the objects that operators and tenants create first
 - `users`               operators and tenants, and what they do during a run
-- `background_clients`  clients that only read, and clients that send storms
+- `background_clients`  API clients: with recorded acknowledgements, clients that only read, and that send storms
 """

@@ -32,7 +32,7 @@ from holdfast.core.model.objects.workloads import (
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.quantities import parse_cpu, parse_memory
 from holdfast.core.model.values.resources import Resources
-from holdfast.replay.run_plan import RunPlan
+from holdfast.replay.recording import RunPlan
 from holdfast.sim.actors.process_behavior import LIVENESS, READINESS, STARTUP
 from holdfast.sim.scenario import Scenario, WorkloadShape
 from holdfast.sim.variety import NodeProfile, apply_rules, quota_of, region_specs

@@ -13,7 +13,7 @@ from holdfast.core.agent.plan import RunKey
 from holdfast.core.model.objects.probes import HttpProbe, Probe
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.sim.variety import BATCH
-from holdfast.sim.world.randomness import SeedStreams
+from holdfast.sim.world.machine import SeedStreams
 
 #: How much longer a process lives after its deadline than its slowest guard allows.
 LATE_MS = 0

@@ -8,7 +8,7 @@ from random import Random
 
 from holdfast.core.model.objects.principals import SECRET_CHARACTERS
 from holdfast.stores.indexes.audit_store import AuditDatabase
-from holdfast.stores.indexes.decision_store import DecisionDatabase
+from holdfast.stores.indexes.decision_rows import DecisionDatabase
 
 _LETTERS = string.ascii_letters + string.digits + "-_"
 

@@ -32,11 +32,11 @@ from holdfast.host.ports.store import Store
 from holdfast.host.runtime.telemetry import Metrics
 from holdfast.host.storage.snapshots import SnapshotPolicy
 from holdfast.sim.actors.ack_recorder import AckRecorder, AckSink, SendListener, SubmitRecorder
+from holdfast.sim.actors.background_clients import ROOT
 from holdfast.sim.actors.failover_stub import FailoverStub
 from holdfast.sim.actors.node_processes import IsAlive, SimEndpointProber
-from holdfast.sim.actors.reserve_then_bind import with_reserve_then_bind
+from holdfast.sim.actors.scheduler import with_reserve_then_bind
 from holdfast.sim.actors.server_files import ServerFiles, token_source
-from holdfast.sim.actors.user_client import ROOT
 from holdfast.sim.actors.watch_faults import WatchFaults
 from holdfast.sim.world.world import Program, SimProcess
 from holdfast.wiring.config.server_settings import ServerSettings

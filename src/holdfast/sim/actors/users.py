@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.api.resources.command_catalog import render_command, tag_of
 from holdfast.api.resources.platform_types import SchedulerPolicyView
-from holdfast.api.resources.writable import render_object
+from holdfast.api.resources.schemas import render_object
 from holdfast.client.async_client import AsyncClient
 from holdfast.client.errors import HoldfastError, OutcomeUnknownError, RefusedError, UnavailableError
 from holdfast.core.ledger.builtin.overrides import OpenOverride
@@ -31,10 +31,10 @@ from holdfast.core.model.values.resources import elementwise_min
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
-from holdfast.replay.run_plan import PlannedAction
+from holdfast.replay.recording import PlannedAction
+from holdfast.sim.actors.background_clients import ROOT, UserConnection
 from holdfast.sim.actors.initial_objects import ScenarioObjects
 from holdfast.sim.actors.server_files import token_source
-from holdfast.sim.actors.user_client import ROOT, UserConnection
 from holdfast.sim.variety import part
 from holdfast.sim.world.world import SimProcess
 

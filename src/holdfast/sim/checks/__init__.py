@@ -7,8 +7,7 @@ A new check of one region's log is listed in `region.registry`; other checks are
 - `history`         all records of all logs in the order in which they became durable
 - `ledger_audit`    `Finding`, and the audit of one ledger: acknowledgements, reads, invariants
 - `deadlines`       conditions that must clear within a time, and how long each has lasted
-- `session_leases`  sessions must not expire before their lease
-- `ledger_time`     ledger time must pass as fast as the world's time
+- `session_leases`  sessions must not expire before their lease; ledger time passes as fast as the world's
 - `link_steps`      a region applies each step of the link once and in order
 - `cross_ledger`    properties that need the logs of all ledgers
 - `decision_index`  every bound slot has a decision in the index

@@ -12,13 +12,12 @@ from holdfast.core.model.records.slots import Slot
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.queries.decisions import has_decisions
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.indexes.decision_collector import DecisionCollector
-from holdfast.host.ports.decision_store import DecisionQuery, DecisionStore
-from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.indexes.decision_index import DecisionCollector
+from holdfast.host.ports.index_store import DecisionQuery, DecisionStore, IndexPosition
 from holdfast.host.ports.store import StoredBatch
 from holdfast.host.storage.durable_state import DurableState
 from holdfast.sim.checks.ledger_audit import Finding
-from holdfast.stores.indexes.decision_store import DecisionDatabase
+from holdfast.stores.indexes.decision_rows import DecisionDatabase
 
 
 async def slots_without_decision(state: RegionState, log: Sequence[StoredBatch]) -> list[Finding]:

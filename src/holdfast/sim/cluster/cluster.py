@@ -29,23 +29,20 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.host.runtime.telemetry import Metrics
 from holdfast.host.scheduler.standalone import StandaloneScheduler
 from holdfast.host.streams.mirror import Mirror
-from holdfast.replay.recording import PLATFORM_NAME
-from holdfast.replay.run_plan import RunPlan
+from holdfast.replay.recording import PLATFORM_NAME, RunPlan
 from holdfast.sim.actors.ack_recorder import AckSink, SendListener
 from holdfast.sim.actors.agent import agent
-from holdfast.sim.actors.background_clients import reader, storm
+from holdfast.sim.actors.background_clients import UserConnection, reader, storm
 from holdfast.sim.actors.initial_objects import ScenarioObjects, amounts
 from holdfast.sim.actors.node_processes import ProcessOracle, SimulatedNode
 from holdfast.sim.actors.process_behavior import ProcessBehaviors
 from holdfast.sim.actors.scheduler import scheduler
 from holdfast.sim.actors.servers import ServerPrograms, ServerSetup, platform_settings, region_settings, url
-from holdfast.sim.actors.user_client import UserConnection
 from holdfast.sim.actors.users import Users
 from holdfast.sim.actors.watch_faults import WatchFaults
 from holdfast.sim.checks.history import History
 from holdfast.sim.checks.ledger_audit import Finding, LedgerAudit
-from holdfast.sim.checks.ledger_time import LedgerTimeCheck
-from holdfast.sim.checks.session_leases import AuditAckSink, SessionLeaseCheck
+from holdfast.sim.checks.session_leases import AuditAckSink, LedgerTimeCheck, SessionLeaseCheck
 from holdfast.sim.plan import Roster, draw_plan
 from holdfast.sim.scenario import RegionShape, Scenario, settings_of
 from holdfast.sim.variety import NodeProfile, node_profile

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.protocol.log_stream import LOG
 from holdfast.host.streams.mirror import IDLE_MS
-from holdfast.replay.recording import PLATFORM_NAME
-from holdfast.replay.run_plan import PlannedFault
+from holdfast.replay.recording import PLATFORM_NAME, PlannedFault
 from holdfast.sim.cluster.cluster import SimulatedCluster
 from holdfast.sim.plan import LEAP_MS, STEP_MS
 from holdfast.sim.world import store_service

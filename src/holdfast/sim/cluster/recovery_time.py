@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from holdfast.core.model.records.assignments import AssignmentPurpose
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.platform.state.lookups import assignments_of
-from holdfast.replay.recording import PLATFORM_NAME
-from holdfast.replay.run_plan import PlannedFault, RunPlan
+from holdfast.replay.recording import PLATFORM_NAME, PlannedFault, RunPlan
 from holdfast.sim.cluster.cluster import SimulatedCluster
 from holdfast.sim.scenario import Scenario, span
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from holdfast.replay.recorder import record_log
 from holdfast.replay.recording import RecordedRun as MadeBy
-from holdfast.replay.recording import Recording
-from holdfast.replay.run_plan import RunPlan
+from holdfast.replay.recording import Recording, RunPlan
 from holdfast.sim.runs.run import RunReport, run_with_logs
 from holdfast.sim.scenario import Scenario
 

@@ -19,9 +19,8 @@ from holdfast.core.ledger.codec import Batch
 from holdfast.core.region.definition import REGION
 from holdfast.host.ports.store import StoredBatch
 from holdfast.host.runtime import gc_tuning
-from holdfast.replay.recording import PLATFORM_NAME
+from holdfast.replay.recording import PLATFORM_NAME, PlannedFault, RunPlan
 from holdfast.replay.refold import as_of
-from holdfast.replay.run_plan import PlannedFault, RunPlan
 from holdfast.sim.checks.assignment.make_before_break import MakeBeforeBreakCheck
 from holdfast.sim.checks.cross_ledger import check_across_ledgers
 from holdfast.sim.checks.decision_index import slots_without_decision
@@ -31,6 +30,7 @@ from holdfast.sim.checks.placement.placements import PlacementCheck
 from holdfast.sim.checks.region.registry import region_checks
 from holdfast.sim.cluster.cluster import SimulatedCluster, old_server
 from holdfast.sim.cluster.fault_injection import FaultInjector
+from holdfast.sim.cluster.process_state import differing_servers
 from holdfast.sim.cluster.questions import (
     FaultSnapshot,
     QuestionAnswer,
@@ -39,7 +39,6 @@ from holdfast.sim.cluster.questions import (
     unanswered_questions,
 )
 from holdfast.sim.cluster.recovery_time import RecoveryTimer
-from holdfast.sim.cluster.server_state import differing_servers
 from holdfast.sim.runs.coverage import count_events
 from holdfast.sim.runs.settle_phase import LOOK_MS, SettlePhase
 from holdfast.sim.scenario import Scenario

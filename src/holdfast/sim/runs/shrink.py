@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant, RunPlan
+from holdfast.replay.recording import PlannedAction, PlannedFault, PlannedVariant, RunPlan
 from holdfast.sim.runs.run import RunReport, run
 from holdfast.sim.scenario import Scenario
 

@@ -6,13 +6,17 @@
 An incarnation is one process: its tasks and its ports. In a crash the ports die first. While its tasks are cancelled,
 the process can neither send nor receive. So cleanup code, which a killed process would not run, changes nothing in the
 world.
+
+All chance of a run comes from its seed, in one stream per name, so that no stream changes the draws of another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, copy_context
+from random import Random
 from typing import Any
 
 from holdfast.sim.world.clocks import SimClock
@@ -138,3 +142,15 @@ def _owned(loop: asyncio.AbstractEventLoop, coro: Any, context: Any = None) -> a
     if life is not None:
         life.belongs(task)
     return task
+
+
+class SeedStreams:
+    """The random streams of one run."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def stream(self, *names: str | int) -> Random:
+        """Return the stream of these names: the same in every run of this seed."""
+        text = "\0".join(str(name) for name in (self.seed, *names))
+        return Random(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big"))

@@ -1,8 +1,7 @@
 """Databases of indexes of a log: a SQLite file next to the store, or one in memory.
 
 - `index_database`   opens, checks, sets aside and closes the database of any index
-- `decision_rows`    tables of decisions: add, tidy
+- `decision_rows`    tables of decisions: add, tidy; the decision store over them
 - `decision_search`  decisions by workload, node, tenant and time
-- `decision_store`   the port `host.ports.decision_store`
 - `audit_store`      the port `host.ports.audit_store`, with its tables
 """

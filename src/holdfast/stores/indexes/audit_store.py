@@ -16,8 +16,7 @@ from typing import Any
 
 from holdfast.core.ledger.builtin.audit import AuditEntry
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.ports.audit_store import AuditIndexQuery, AuditPage, EntryReader
-from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.index_store import AuditIndexQuery, AuditPage, EntryReader, IndexPosition
 from holdfast.host.ports.store import StoredBatch
 from holdfast.stores.indexes.index_database import IndexDatabase, IndexSchema, LogRows
 

@@ -12,14 +12,15 @@ the packed nodes. All code here runs on one thread and raises SQLite's errors.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.records.decisions import NUMBER_BYTES, DecisionPart, unpack
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.ports.decision_store import DecisionBatch
-from holdfast.host.ports.index_store import IndexPosition
-from holdfast.stores.indexes.index_database import LogRows
+from holdfast.host.ports.index_store import DecisionBatch, DecisionPage, DecisionQuery, IndexPosition
+from holdfast.stores.indexes.decision_search import DecisionSearch
+from holdfast.stores.indexes.index_database import IndexDatabase, IndexSchema, LogRows
 
 APPLICATION_ID = 0x484C4444  # "HLDD"
 FORMAT = 1
@@ -138,3 +139,19 @@ def _row(part: DecisionPart) -> tuple[Any, ...]:
     ordinals = unpack(part.ordinals)
     low, high = (min(ordinals), max(ordinals)) if ordinals else NO_ORDINALS
     return part.workload, low, high, part.assignment, part.generation, part.ordinals, part.nodes
+
+
+SCHEMA = IndexSchema("decisions", APPLICATION_ID, FORMAT, TABLES, DecisionRows)
+
+
+class DecisionDatabase(IndexDatabase):
+    """Decisions of a store in a folder, or in memory."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        super().__init__(SCHEMA, path)
+
+    async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
+        await self._do(lambda one: DecisionRows(one).add(reading, position), "writing")
+
+    async def find(self, query: DecisionQuery) -> DecisionPage:
+        return await self._do(lambda one: DecisionSearch(one, query, DecisionRows(one).position()).page(), "searching")

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.records.decisions import NUMBER_BYTES, StoredDecision, unpack
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.ports.decision_store import (
+from holdfast.host.ports.index_store import (
     PARTS_MAX,
     PLACEMENTS_MAX,
     AssignmentRef,
@@ -26,8 +26,8 @@ from holdfast.host.ports.decision_store import (
     DecisionPage,
     DecisionQuery,
     DecisionRecord,
+    IndexPosition,
 )
-from holdfast.host.ports.index_store import IndexPosition
 
 #: Parts searched for a node in one step; and limits of a page, in bytes and parts.
 STEP = 500

@@ -22,10 +22,9 @@ from holdfast.host.ports.store import (
     WriteUnknown,
     check_follows,
 )
-from holdfast.stores.announcements import AnnouncementTable
 from holdfast.stores.files.folder import BALLAST_BYTES, DiskReserve, FolderLock, free_bytes, prepare
 from holdfast.stores.files.snapshot_files import SnapshotFiles
-from holdfast.stores.head_waiters import HeadWaiters
+from holdfast.stores.head_waiters import AnnouncementTable, HeadWaiters
 from holdfast.stores.sqlite.log_writer import LogWriter
 from holdfast.stores.sqlite.reopening import ReopeningDatabase
 from holdfast.stores.worker_thread import WorkerThread

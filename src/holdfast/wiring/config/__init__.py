@@ -2,9 +2,6 @@
 
 - `server_settings`  the table of settings
 - `sources`          defaults, file, environment, flags
-- `validation`       sets of settings that are rejected
-- `addresses`        listen addresses
-- `private_files`    files with mode 0600
-- `token_files`      tokens in such files
-- `credentials`      a token that is read again when its file changes
+- `validation`       listen addresses, and sets of settings that are rejected
+- `private_files`    files with mode 0600; tokens in them, read again when their file changes
 """

@@ -1,4 +1,4 @@
-"""Checks for sets of settings that contradict one another or break a guarantee of a server. Pure.
+"""Checks of listen addresses, and of settings that contradict one another or break a guarantee of a server. Pure.
 
 Each finding names the error and the remedy. A server with findings does not start.
 """
@@ -16,7 +16,6 @@ from holdfast.core.model.values import addresses
 from holdfast.core.model.values.quantities import BadQuantity, parse_duration
 from holdfast.core.model.values.settings import DEFAULTS, Settings, settings_problems
 from holdfast.stores.registry import SCHEMES
-from holdfast.wiring.config.addresses import is_loopback, parse_listen
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.config.sources import suggestion
 
@@ -148,3 +147,18 @@ def _numbers(s: ServerSettings) -> Iterator[str]:
         )
     if s.retention < RETENTION_MIN_MS:
         yield "retention is less than a minute: every slow reader would have to list again"
+
+
+def parse_listen(listen: str) -> tuple[str, int] | None:
+    """Return host and port of `127.0.0.1:7400` or `[::1]:7400`; None for other texts."""
+    host, colon, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        return None
+    return host, int(port)
+
+
+def is_loopback(listen: str) -> bool:
+    """Whether only this machine can reach the address. A name other than localhost may resolve to any host."""
+    found = parse_listen(listen)
+    return found is not None and addresses.is_loopback(found[0])

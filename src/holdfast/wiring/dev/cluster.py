@@ -18,9 +18,8 @@ from msgspec.structs import replace
 
 from holdfast.agent.guard.files import RESULT
 from holdfast.observe import log_output
-from holdfast.wiring.config.private_files import NotPrivate
+from holdfast.wiring.config.private_files import NotPrivate, read_or_create_token
 from holdfast.wiring.config.server_settings import PREFIX
-from holdfast.wiring.config.token_files import read_or_create_token
 from holdfast.wiring.dev.children import ChildProcess, ChildSupervisor
 from holdfast.wiring.dev.data_folder import (
     HOST,

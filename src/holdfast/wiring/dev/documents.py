@@ -19,7 +19,7 @@ from holdfast.client.blocking_client import Client
 from holdfast.client.config import ClientConfig
 from holdfast.core.model.objects.principals import hash_secret, parse_token
 from holdfast.transports.blocking_http import BlockingHttpTransport
-from holdfast.wiring.config.token_files import new_token, read_or_create_token
+from holdfast.wiring.config.private_files import new_token, read_or_create_token
 
 Document = dict[str, Any]
 

@@ -30,7 +30,7 @@ from holdfast.observe import log_output
 from holdfast.transports.http_transport import HttpTransport
 from holdfast.wiring.agent import READY, write_ready_file
 from holdfast.wiring.agent_parts import AgentPorts, build_agent
-from holdfast.wiring.config.credentials import NoToken, TokenCredentials
+from holdfast.wiring.config.private_files import NoToken, TokenCredentials
 from holdfast.wiring.dev.data_folder import NODES, REGIONS, address, node_name, token_file
 from holdfast.wiring.process import until_signalled
 

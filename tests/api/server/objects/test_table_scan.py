@@ -11,7 +11,7 @@ import pytest
 from holdfast.api.kinds import KINDS
 from holdfast.api.resources.tables import iter_rows
 from holdfast.api.server.objects import table_scan
-from holdfast.api.server.objects.affected import affected_keys
+from holdfast.api.server.objects.watch_events import affected_keys
 from holdfast.api.server.objects.watch_scope import WatchScope
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.watch import WORKLOAD

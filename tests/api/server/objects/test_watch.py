@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.api.kinds import KINDS
-from holdfast.api.server.objects.affected import affected_keys
+from holdfast.api.server.objects.watch_events import affected_keys
 from holdfast.core.model.objects.principals import Permission
 from holdfast.core.region import events as e
 from holdfast.core.region.definition import REGION

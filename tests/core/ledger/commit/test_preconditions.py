@@ -14,8 +14,8 @@ from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.servers import RevokeServer
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.codec import read_evidence
+from holdfast.core.ledger.commit.authorization import refuse_unexpected
 from holdfast.core.ledger.commit.draft import Committed
-from holdfast.core.ledger.commit.preconditions import refuse_unexpected
 from holdfast.core.ledger.commit.rules import Subject
 from holdfast.core.ledger.envelope import ABSENT, PRESENT
 from holdfast.core.ledger.revision import pack_revision

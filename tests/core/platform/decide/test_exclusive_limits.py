@@ -20,7 +20,7 @@ from holdfast.core.platform.decide import region_retirement, workload_deletion
 from holdfast.core.platform.definition import ASSIGNMENT, PLATFORM, RETIREMENT
 from holdfast.core.platform.events import RegionRetired, RetirementContinued, RightsFreed
 from holdfast.core.reconcilers.platform.assignment import AssignmentReconciler
-from holdfast.core.reconcilers.platform.retirement import RetirementReconciler
+from holdfast.core.reconcilers.platform.region_health import RetirementReconciler
 from tests.support.ledgers.platform import ACME, ROOT, PlatformBench, a_workload, a_world, an_exclusive, cpu
 
 ALL = ((0, IDENTITIES_MAX),)

@@ -7,7 +7,7 @@ from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
-from holdfast.core.reconcilers.region.emergency_quota import EmergencyQuotaReconciler
+from holdfast.core.reconcilers.region.expiry import EmergencyQuotaReconciler
 from holdfast.core.reconcilers.region.repair import RepairReconciler
 from holdfast.core.reconcilers.region.replica import ReplicaReconciler
 from holdfast.core.region import commands as c

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.ledger.state.table import Table
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.reconcilers.region.mass_loss import GONE_LEAST, GONE_PERCENT, WINDOW_MS, counts_as_gone_at
+from holdfast.core.reconcilers.region.node_health import GONE_LEAST, GONE_PERCENT, WINDOW_MS, counts_as_gone_at
 from holdfast.core.region.state.tables import RegionState
 from tests.support.ledgers.node_world import HEALTH, REPAIR, NodeWorld
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from holdfast.core.ledger.reconciler import NO_CHANGES, ReconcileResult
 from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.reconcilers.region.expiry import RightsReconciler
 from holdfast.core.reconcilers.region.replica import ReplicaReconciler
-from holdfast.core.reconcilers.region.rights import RightsReconciler
 from tests.support.ledgers.assignment_world import AssignmentWorld, stopped
 
 RIGHTS = RightsReconciler()

@@ -20,7 +20,7 @@ from holdfast.core.model.objects.workloads import Apart, Spread, Template
 from holdfast.core.model.records.assignments import Share
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import PendingReason
-from holdfast.core.reconcilers.region import rollout_candidates
+from holdfast.core.reconcilers.region import rollout
 from holdfast.core.reconcilers.region.replica import ReplicaReconciler
 from holdfast.core.reconcilers.region.rollout import RolloutReconciler
 from holdfast.core.region import commands as c
@@ -221,7 +221,7 @@ def test_where_the_quota_is_used_up_an_old_one_goes_whose_charge_pays_for_a_new_
 
 
 def test_of_very_many_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollout_candidates, "LOOKED_MAX", 2)
+    monkeypatch.setattr(rollout, "LOOKED_MAX", 2)
     rolling = Rolling([FULL] * 6, OLD, count=6, disruption=6)
     assert rolling.roll(a_new()) == ["capacity"]
     assert rolling.stopped() == [0, 3]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin import denials, log, overrides, sessions
+from holdfast.core.ledger.builtin import audit, log, overrides, sessions
 from holdfast.core.ledger.builtin.servers import RevokeServer
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
@@ -357,7 +357,7 @@ def record_digest(world: World, command: log.RecordDigest, case: Case) -> None:
     need(0 < command.seq <= world.seq, Code.STALE)
 
 
-def record_denials(world: World, command: denials.RecordDenials, case: Case) -> None:
+def record_denials(world: World, command: audit.RecordDenials, case: Case) -> None:
     """What was denied is in the log and nowhere else."""
     need(1 <= len(command.denials) <= 200, Code.TOO_LARGE)
     for one in command.denials:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin.denials import RecordDenials
+from holdfast.core.ledger.builtin.audit import RecordDenials
 from holdfast.core.ledger.builtin.log import Configure, RaiseLevel, RecordDigest, StartLog, StartTerm
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.servers import AdmitServer, ForgetServer, RevokeServer

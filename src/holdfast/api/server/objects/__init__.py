@@ -7,8 +7,7 @@
 - `ledger_commands`  the command that stores or deletes an object, or that has a tag
 - `writes`           put, delete, and commands by tag
 - `batch`            many documents in one request
-- `affected`         which objects an event affects
 - `watch_scope`      what one watcher may see, and which deletions it receives
-- `watch_events`     watch events as lines, shared by watchers that see the same
+- `watch_events`     which objects an event affects, as lines that watchers share who see the same
 - `watch`            the stream of one watch
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.api.kinds import ResourceKind
 from holdfast.api.problems import Problem, from_error, problem
-from holdfast.api.resources.writable import parse_object
+from holdfast.api.resources.schemas import parse_object
 from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
 from holdfast.api.server.context import ServerContext, check_rate
 from holdfast.api.server.objects.ledger_commands import kind_of_object, put_command

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.api.kinds import ResourceKind
 from holdfast.api.problems import from_refusal, problem
 from holdfast.api.resources.lookup import find_row
-from holdfast.api.resources.ownership import tenant_of
+from holdfast.api.resources.tables import tenant_of
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.objects import table_scan
 from holdfast.api.server.objects.label_selectors import LabelTerm, matches_selector, parse_selector

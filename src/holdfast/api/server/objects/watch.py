@@ -16,9 +16,16 @@ from holdfast.api.problems import from_error, problem
 from holdfast.api.resources.lookup import find_row
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.objects import table_scan
-from holdfast.api.server.objects.affected import affected_keys, is_by_id, row_at
 from holdfast.api.server.objects.reads import list_scope, require_read_access
-from holdfast.api.server.objects.watch_events import WatchEventCache, added_event, bookmark_event, deleted_event
+from holdfast.api.server.objects.watch_events import (
+    WatchEventCache,
+    added_event,
+    affected_keys,
+    bookmark_event,
+    deleted_event,
+    is_by_id,
+    row_at,
+)
 from holdfast.api.server.objects.watch_scope import WatchScope
 from holdfast.api.server.request import ApiError, ApiRequest
 from holdfast.api.server.streams import error_event, person_stream

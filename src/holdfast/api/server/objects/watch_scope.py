@@ -13,11 +13,10 @@ from typing import Any
 
 from holdfast.api.kinds import ResourceKind
 from holdfast.api.resources.lookup import find_row
-from holdfast.api.resources.ownership import account_tenant, tenant_of
-from holdfast.api.resources.tables import KeyedRow, has_name, name_of, replica_name
-from holdfast.api.server.objects.affected import row_at
+from holdfast.api.resources.tables import KeyedRow, account_tenant, has_name, name_of, replica_name, tenant_of
 from holdfast.api.server.objects.label_selectors import matches_selector
 from holdfast.api.server.objects.reads import list_scope
+from holdfast.api.server.objects.watch_events import row_at
 from holdfast.api.server.redaction import HIDES, Redaction
 from holdfast.api.server.request import ApiRequest
 from holdfast.api.server.visibility import sees, sees_everything, sees_principal

@@ -14,8 +14,8 @@ from typing import Any
 from holdfast.api.kinds import API_VERSION, ResourceKind
 from holdfast.api.problems import InvalidField, Problem, from_refusal, problem
 from holdfast.api.resources.lookup import find_row
+from holdfast.api.resources.schemas import parse_object
 from holdfast.api.resources.tables import KeyedRow
-from holdfast.api.resources.writable import parse_object
 from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
 from holdfast.api.serialization.scalars import KEY_PATTERN, parse_instant
 from holdfast.api.server.context import ServerContext, check_rate

@@ -3,8 +3,7 @@
 - `scope`      who may read a report, from which state, and how many items
 - `discovery`  health, readiness, the OpenAPI document, schemas
 - `access`     whoami and can-i
-- `warnings`   what works but needs an operator's attention
-- `status`     leader, age, degraded parts, regions of a server
+- `status`     leader, age, degraded parts, regions of a server; what works but needs attention
 - `audit`      who sent which command, with its outcome
 - `quota`      quota, grants and usage by tenant and region
 - `queue`      scheduling requests in their order, and why they wait

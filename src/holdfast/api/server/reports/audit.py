@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.api.problems import problem
 from holdfast.api.resources.command_catalog import render_command
-from holdfast.api.resources.ownership import principal_tenant
+from holdfast.api.resources.tables import principal_tenant
 from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.serialization.scalars import parse_instant
 from holdfast.api.server.context import ServerContext
@@ -24,7 +24,7 @@ from holdfast.core.ledger.envelope import ABSENT, PRESENT
 from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.indexes.audit_index import AuditIndex
-from holdfast.host.ports.audit_store import AuditIndexQuery, AuditPage
+from holdfast.host.ports.index_store import AuditIndexQuery, AuditPage
 from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Reply
 

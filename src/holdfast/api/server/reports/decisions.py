@@ -23,8 +23,7 @@ from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.records.decisions import DecisionOutcome
 from holdfast.host.indexes.decision_index import DecisionIndex
-from holdfast.host.ports.decision_store import DecisionPage, DecisionQuery
-from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.index_store import DecisionPage, DecisionQuery, IndexPosition
 from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Reply
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import holdfast
@@ -11,21 +12,26 @@ from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.reports.discovery import render_condition
-from holdfast.api.server.reports.warnings import node_warnings, region_warnings, token_warnings
 from holdfast.api.server.request import ApiRequest, json_reply
 from holdfast.api.server.visibility import operates_all, sees_everything
 from holdfast.core.ledger.builtin.log import settings_revision
+from holdfast.core.ledger.commit.authorization import MACHINES
 from holdfast.core.ledger.commit.rules import CommandLane
 from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.revision import seq_of
-from holdfast.core.model.objects.principals import Permission
+from holdfast.core.model.objects.principals import Permission, Principal, Token
 from holdfast.core.model.objects.topology import Region, RegionHealth
-from holdfast.core.model.values.conditions import ConditionStatus
+from holdfast.core.model.records.region_reports import Trouble
+from holdfast.core.model.values.addresses import origin
+from holdfast.core.model.values.conditions import ConditionReason, ConditionStatus
 from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.decide.object_kinds import OF_REGIONS
+from holdfast.core.region.queries.region_summary import exposing
 from holdfast.host.errors import show_token
 from holdfast.host.leader.lanes import SHARES
 from holdfast.host.ledger.health import writable
 from holdfast.host.ports.transport import Reply
+from holdfast.host.runtime.deadlines import run_in_steps
 
 
 async def status(ctx: ServerContext, call: ApiRequest) -> Reply:
@@ -113,3 +119,59 @@ def _region(ctx: ServerContext, region: Region, now: Instant) -> dict[str, Any]:
         "behind": ctx.state.info.seq - seq_of(status.cursor) if status.cursor else None,
         "joined": bool(status.log_id),
     }
+
+
+#: By reason: what is unsafe on nodes, although it works.
+_UNSAFE = {
+    ConditionReason.USER_SHARED: "tenants share a user on",
+    ConditionReason.TOKEN_READABLE: "replicas can read the token of the agent on",
+}
+
+
+def region_warnings(state: Any) -> list[str]:
+    """Return the warnings of this ledger's regions."""
+    regions = state.regions.values() if hasattr(state, "regions") else ()
+    return [said for region in regions for said in _of_region(region)]
+
+
+def token_warnings(state: Any, now: Instant) -> list[str]:
+    """Return the warnings of valid tokens that stand for several machines: for callers who may see all tokens."""
+    return [said for token in state.tokens.values() for said in _of_token(state, token, now)]
+
+
+def _of_token(state: Any, token: Token, now: Instant) -> Iterator[str]:
+    """Yield the warning of a token for all machines of a kind, or for all regions. If no option allowed it, the token
+    is older than the rule, or its principal has changed."""
+    spec, kind = token.spec, token.spec.principal.partition("/")[0]
+    if kind not in MACHINES or spec.revoked or spec.expires <= now:
+        return
+    if spec.principal.endswith("/*"):
+        yield f"token {token.meta.name} is valid for every {kind}: create one for each, then revoke it"
+        return
+    if kind not in OF_REGIONS:
+        return  # the region's name is its scope
+    principal: Principal | None = state.principals.get(spec.principal) or state.principals.get(f"{kind}/*")
+    if principal is not None and not principal.spec.scope.region:
+        yield f"token {token.meta.name} is valid for {spec.principal} in every region: set one in its scope"
+
+
+def _of_region(region: Region) -> Iterator[str]:
+    name, written, reported = region.meta.name, region.spec.address, region.status.address
+    if region.status.health is RegionHealth.RETIRED or not reported:
+        return
+    if not written:
+        yield f"region {name} reports the address {reported}, but its spec has none: nothing is sent there"
+    elif origin(written) != origin(reported):
+        yield f"region {name} reports the address {reported}, but its spec has {written}: requests go to the latter"
+
+
+async def node_warnings(state: Any) -> list[str]:
+    """Return warnings of unsafe nodes here, or in the regions' last reports. They name nodes, not tenants."""
+    if hasattr(state, "nodes"):
+        return [_unsafe(one, "") for one in await run_in_steps(exposing(state))]
+    told = ((region, one.summary.troubles) for region, one in state.summaries.items())
+    return [_unsafe(one, f"region {region}: ") for region, some in told for one in some if one.kind in _UNSAFE]
+
+
+def _unsafe(trouble: Trouble, where: str) -> str:
+    return f"{where}{_UNSAFE[ConditionReason(trouble.kind)]} {trouble.count} nodes: {trouble.message}"

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.ledger.builtin import denials, log, overrides, servers, sessions
-from holdfast.core.ledger.builtin.denials import RULE, DenialsRecorded, RecordDenials, denials_recorded
+from holdfast.core.ledger.builtin import audit, log, overrides, servers, sessions
+from holdfast.core.ledger.builtin.audit import RULE, DenialsRecorded, RecordDenials, denials_recorded
 from holdfast.core.ledger.builtin.log import (
     Configure,
     Configured,
@@ -85,7 +85,7 @@ WATCH_KEYS: Mapping[type, KeysOf] = {
     log.LevelRaised: lambda _event, _: ((LOG, "level"),),
     log.StateDigested: lambda _event, _: ((LOG, "digest"),),
     log.Configured: lambda _event, _: ((LOG, "settings"),),
-    denials.DenialsRecorded: lambda _event, _: ((LOG, "denials"),),
+    audit.DenialsRecorded: lambda _event, _: ((LOG, "denials"),),
     sessions.SessionOpened: lambda event, revision: ((SESSION, revision), (PRINCIPAL, event.principal)),
     sessions.SessionEnded: lambda event, _: ((SESSION, event.session), (PRINCIPAL, event.principal)),
     servers.ServerStored: lambda event, _: ((SERVER, event.server.name),),

@@ -32,10 +32,9 @@ from holdfast.core.ledger.codec import (
     encode_batch,
     key_id,
 )
-from holdfast.core.ledger.commit.authorization import PEOPLE, authorize
+from holdfast.core.ledger.commit.authorization import PEOPLE, authorize, check_and_handle
 from holdfast.core.ledger.commit.dedup import remember_answer
 from holdfast.core.ledger.commit.definition import LedgerDefinition, S
-from holdfast.core.ledger.commit.preconditions import check_and_handle
 from holdfast.core.ledger.commit.rules import CommandCoalescer, CommandContext
 from holdfast.core.ledger.envelope import Envelope, Stamp
 from holdfast.core.ledger.levels import LEVEL, AboveLevel, at_level, form

@@ -1,8 +1,7 @@
 """Tables, the state that both ledgers extend, and snapshots. No command and no handler.
 
 - `table`         sharded copy-on-write tables, and the overlay of a batch
-- `id_lists`      rows of derived tables that list ids; an empty list has no row
-- `sparse_rows`   rows that exist only with a content; counts
+- `sparse_rows`   rows that exist only with a content: counts, tuples, lists of ids
 - `ledger_state`  `LedgerState`, `LedgerInfo`, sessions, idempotency records
 - `invariants`    the shape of an invariant; full scans and batch scans
 - `type_checks`   whether restored values have exactly their declared types

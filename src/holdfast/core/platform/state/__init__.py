@@ -5,8 +5,7 @@
 - `indexes`             derived tables, updated row by row
 - `rebuild`             derived tables, built from the stored ones
 - `evolve_objects`      objects, workloads, templates, status
-- `evolve_assignments`  assignments and grants
-- `evolve_rights`       rights and leases
+- `evolve_assignments`  assignments, grants, rights and leases
 - `evolve_regions`      regions, their reports, overflow
 - `evolve`              policies, breaches, and the table event -> function
 """

@@ -17,6 +17,7 @@ from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.objects.policies import PolicyStage, SchedulerPolicy, Validity, validity_key
 from holdfast.core.platform import events as e
 from holdfast.core.platform.state.evolve_assignments import (
+    APPLY_RIGHTS,
     assignment_stored,
     assignments_ended,
     assignments_removed,
@@ -46,7 +47,6 @@ from holdfast.core.platform.state.evolve_regions import (
     region_retired,
     retirement_continued,
 )
-from holdfast.core.platform.state.evolve_rights import APPLY_RIGHTS
 from holdfast.core.platform.state.tables import PlatformState
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.ledger.state.id_lists import add_to_list, remove_from_list
-from holdfast.core.ledger.state.sparse_rows import add_count, put_or_drop
+from holdfast.core.ledger.state.sparse_rows import add_count, add_to_list, put_or_drop, remove_from_list
 from holdfast.core.model.objects.workloads import Workload, name_key
 from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.grants import AccountDemand, charge_key, grant_key

@@ -8,8 +8,7 @@
 - `grant`                  when a grant is offered, renewed or called back; the amounts are those of `grant_targets`
 - `grant_targets`          how much of an account (a quota, a budget) each region is granted, and the protected part
 - `grant_slices`           the arithmetic of `grant_targets` for one quota
-- `region_health`          a silent region is suspect, then lost; healthy once it reports
-- `retirement`             releases what a retired region held, part by part
+- `region_health`          silent, suspect, lost; healthy after contact; a retired region releases all it held
 - `finalizer`              releases the finalizer of a lost region after its deadline
 - `status`                 reports the status of a workload
 - `status_progress`        counts over regions

@@ -6,6 +6,10 @@
 
 A region's session decides, which the leader ends only after it has observed silence itself (RULES 5). A time of last
 contact would not: it stands still while nothing happens.
+
+Retirement: what a retired region held is released, part after part, until it holds nothing (RULES 8).
+
+The operator's attestation came with the tombstone. Each part changes the region, which triggers the next one.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from holdfast.core.ledger.reconciler import (
 )
 from holdfast.core.model.objects.topology import Region, RegionHealth
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.platform.commands import JudgeRegion
+from holdfast.core.platform.commands import JudgeRegion, ReleaseRetired
 from holdfast.core.platform.state.tables import PlatformState
 
 
@@ -65,3 +69,22 @@ def _is_back(region: Region) -> bool:
 
 def _judged(region: Region, health: RegionHealth, reason: str) -> ReconcileResult:
     return ReconcileResult((ProposedCommand(JudgeRegion(region.meta.name, health, reason), region.meta.revision),))
+
+
+class RetirementReconciler:
+    """The retirement controller, keyed by region name."""
+
+    name = "retirement"
+    watches: tuple[str, ...] = ("region",)
+
+    def keys(self, state: PlatformState) -> Iterable[ReconcileKey]:
+        return [name for name, _ in state.regions.items()]
+
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[ReconcileKey]:
+        return [touched[1]]
+
+    def reconcile(self, state: PlatformState, key: ReconcileKey, now: Instant) -> ReconcileResult:
+        region = state.regions.get(key)  # type: ignore[arg-type]
+        if region is None or not region.status.unreleased:
+            return NO_CHANGES
+        return ReconcileResult((ProposedCommand(ReleaseRetired(region.meta.name), region.meta.revision),))

@@ -4,12 +4,9 @@
 - `slot_groups`         slots of an assignment with equal phase and template, handled together
 - `replica`             slots match what the assignment requests
 - `replica_plan`        which ordinals, under which template
-- `rollout`             replaces old templates, within the disruption share
-- `rollout_candidates`  replicas whose end frees capacity for the new template
-- `rights`              replicas of a leased right end with the lease
-- `emergency_quota`     replicas that an emergency quota pays for end with it
-- `node_health`         silent, lost, removed; the node's slots become unknown
-- `mass_loss`           the brake: how many nodes count as lost per minute
+- `rollout`             replaces old templates, within the disruption share, where that frees capacity for the new one
+- `expiry`              replicas end with the leased right, or with the emergency quota, that they need
+- `node_health`         silent, lost (with a brake per minute), removed; the node's slots become unknown
 - `repair`              fenced slots are released
 - `repair_breaches`     breaches are repaired and closed; evicts replicas from nodes with an `evict` taint
 

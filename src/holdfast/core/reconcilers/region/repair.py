@@ -30,7 +30,7 @@ from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.reconcilers.region.keyed import PerNode
-from holdfast.core.reconcilers.region.mass_loss import counts_as_gone_at, skips_the_brake
+from holdfast.core.reconcilers.region.node_health import counts_as_gone_at, skips_the_brake
 from holdfast.core.reconcilers.region.repair_breaches import (
     breaches_near,
     holding_nodes,

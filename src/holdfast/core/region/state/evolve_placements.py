@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.ledger.state.id_lists import add_to_list, remove_from_list
+from holdfast.core.ledger.state.sparse_rows import add_to_list, remove_from_list
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.domains import has_domain_rules
 from holdfast.core.model.records.lifecycle import BOUND, PENDING, RESERVED

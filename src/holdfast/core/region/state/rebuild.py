@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import chain
 from operator import attrgetter
 
-from holdfast.core.ledger.state.id_lists import add_to_list
+from holdfast.core.ledger.state.sparse_rows import add_to_list
 from holdfast.core.ledger.state.table import Table
 from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.domains import domain_of, domain_scopes, has_domain_rules

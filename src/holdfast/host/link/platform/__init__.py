@@ -1,7 +1,6 @@
 """The platform's side of the link: one stream for each region. It must not import `host.link.region`.
 
-- `request`          where a stream resumes, and whether the request shows that the store went backwards
-- `position_proofs`  signatures over positions of the platform's log, which a region presents again
+- `request`          where a stream resumes; signed positions, and whether one shows that the store went backwards
 - `content`          objects that a region has copies of, and the effect of changes on them
 - `batching`         cuts unsent changes into steps and full lists into parts
 - `server`           the stream: full list or steps, then heartbeats

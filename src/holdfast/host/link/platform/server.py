@@ -28,10 +28,16 @@ from holdfast.host.errors import ListAgain, NotLeading, Unavailable
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.link.platform.batching import ChangeBuffer, list_parts
 from holdfast.host.link.platform.content import changed, everything, region_filter
-from holdfast.host.link.platform.position_proofs import LogPosition, PositionProofs
-from holdfast.host.link.platform.request import ShipmentRequest, read_shipment_request, resume_after, session_problem
+from holdfast.host.link.platform.request import (
+    LogPosition,
+    PositionProofs,
+    ShipmentRequest,
+    read_shipment_request,
+    resume_after,
+    session_problem,
+)
 from holdfast.host.ports.transport import Framing, Reply, Request, StreamReply
-from holdfast.host.protocol.problem import problem_reply
+from holdfast.host.protocol.commands import problem_reply
 from holdfast.host.protocol.shipments import KnownPosition, LinkHeartbeat, Message, Shipment
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
