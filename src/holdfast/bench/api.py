@@ -18,32 +18,15 @@ import msgspec
 
 from holdfast.api.server.app import ApiServer
 from holdfast.api.server.limits import ServerLimits
+from holdfast.bench import report
 from holdfast.bench.fixtures.ledger_load import LedgerLoad, leading_ledger
 from holdfast.bench.fixtures.raw_file import RawFile
 from holdfast.bench.fixtures.region import SCHEDULER
 from holdfast.bench.load.api_load import ChangeSeen, LoadTask, SendResult
 from holdfast.bench.load.load_process import LoadProcess
-from holdfast.bench.report import (
-    BenchReport,
-    BenchResult,
-    ReportBuilder,
-    at_least,
-    at_most,
-    p99,
-    require,
-    temporary_folder,
-)
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import (
-    Permission,
-    Principal,
-    PrincipalSpec,
-    Token,
-    TokenSpec,
-    format_token,
-    hash_secret,
-)
+from holdfast.core.model.objects import principals
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.region import commands as c
 from holdfast.host.ports.clock import SystemClock
@@ -72,15 +55,15 @@ class ApiSize(NamedTuple):
 WHOLE, SMALL = ApiSize(1_000, 5, 20, 2, 1_000, 10_000, 20, 15), ApiSize(50, 1, 2, 1, 5, 10, 2, 1)
 
 
-def run(*, small: bool = False) -> BenchReport:
+def run(*, small: bool = False) -> report.BenchReport:
     """Measure all figures of a server's API."""
-    sheet = ReportBuilder()
-    with sheet.part(*ROWS), temporary_folder() as folder:
+    sheet = report.ReportBuilder()
+    with sheet.part(*ROWS), report.temporary_folder() as folder:
         asyncio.run(_measure(sheet, folder, SMALL if small else WHOLE))
     return sheet.report()
 
 
-async def _measure(sheet: ReportBuilder, folder: Path, size: ApiSize) -> None:
+async def _measure(sheet: report.ReportBuilder, folder: Path, size: ApiSize) -> None:
     clock = SystemClock()
     transport = HttpTransport(clock, listen="127.0.0.1:0")
     await transport.start()
@@ -99,7 +82,7 @@ async def _measure(sheet: ReportBuilder, folder: Path, size: ApiSize) -> None:
         await transport.close()
 
 
-async def _measure_all(sheet: ReportBuilder, load: LedgerLoad, server: str, folder: Path, size: ApiSize) -> None:
+async def _measure_all(sheet: report.ReportBuilder, load: LedgerLoad, server: str, folder: Path, size: ApiSize) -> None:
     rates = _Rates(load, RawFile(folder / "raw"), server, folder / "envelopes", size.rounds)
     with sheet.part("api.batch100"):
         sheet.add(await rates.measure("api.batch100", size.batch_workloads, 100, 8, 35_000))
@@ -114,14 +97,16 @@ async def _measure_all(sheet: ReportBuilder, load: LedgerLoad, server: str, fold
 async def _tokens(load: LedgerLoad) -> None:
     """Create principals and tokens of a scheduler and an operator."""
     now, cursor = load.region.at, load.ledger.durable.state.region.cursor
-    rights = tuple(Permission)
+    rights = tuple(principals.Permission)
     puts: list[Any] = [
-        c.ShippedPrincipal(Principal(meta=Meta(name=SCHEDULER), spec=PrincipalSpec())),
-        c.ShippedPrincipal(Principal(meta=Meta(name=OPERATOR), spec=PrincipalSpec(rights=rights))),
+        c.ShippedPrincipal(principals.Principal(meta=Meta(name=SCHEDULER), spec=principals.PrincipalSpec())),
+        c.ShippedPrincipal(
+            principals.Principal(meta=Meta(name=OPERATOR), spec=principals.PrincipalSpec(rights=rights))
+        ),
     ]
     for name, principal in (("scheduler", SCHEDULER), ("operator", OPERATOR)):
-        spec = TokenSpec(principal=principal, hash=hash_secret(SECRET), expires=now + 10**9)
-        puts.append(c.ShippedToken(Token(meta=Meta(name=name), spec=spec)))
+        spec = principals.TokenSpec(principal=principal, hash=principals.hash_secret(SECRET), expires=now + 10**9)
+        puts.append(c.ShippedToken(principals.Token(meta=Meta(name=name), spec=spec)))
     await load.send(Envelope("controller/link", c.Ship("platform", 1, cursor, cursor + 1, tuple(puts)), now))
 
 
@@ -134,29 +119,29 @@ class _Rates(NamedTuple):
     path: Path
     rounds: int
 
-    async def measure(self, name: str, workloads: int, each: int, senders: int, least: float) -> BenchResult:
+    async def measure(self, name: str, workloads: int, each: int, senders: int, least: float) -> report.BenchResult:
         """Measure a rate. Baseline: placements per second of a plain file, in batches of the same size."""
         rounds = [await self._round(workloads, each, senders) for _ in range(self.rounds)]
         rates, plain = zip(*rounds, strict=True)
-        return at_least(name, median(rates), "placements/s", median(plain), least, rates)
+        return report.at_least(name, median(rates), "placements/s", median(plain), least, rates)
 
     async def _round(self, workloads: int, each: int, senders: int) -> tuple[float, float]:
         durable = self.load.ledger.durable
         envelopes = await self.load.open(each, workloads)
         self.path.write_bytes(msgspec.msgpack.encode([encode(one) for one in envelopes]))
-        task = LoadTask(self.server, format_token("scheduler", SECRET), str(self.path), senders)
+        task = LoadTask(self.server, principals.format_token("scheduler", SECRET), str(self.path), senders)
         async with LoadProcess.running(LOAD_MODULE, task) as other:
             seq, before = durable.state.info.seq, durable.log_bytes
             other.tell()
             sent = msgspec.json.decode(await other.hear(), type=SendResult)
-        require(sent.landed == len(envelopes), f"{sent.landed} of {len(envelopes)} committed")
+        report.require(sent.landed == len(envelopes), f"{sent.landed} of {len(envelopes)} committed")
         batches = durable.state.info.seq - seq
         plain = self.raw.times((durable.log_bytes - before) // batches, 50)
         placed = len(envelopes) * each
         return placed / (sent.ended - sent.began), placed / batches * 50 / sum(plain)
 
 
-async def _watched(load: LedgerLoad, server: str, size: ApiSize) -> BenchResult:
+async def _watched(load: LedgerLoad, server: str, size: ApiSize) -> report.BenchResult:
     """Measure how long a commit takes to reach a thousand watchers: the 99th percentile of the commits.
 
     Baseline: the same for one watcher.
@@ -171,7 +156,7 @@ async def _watched(load: LedgerLoad, server: str, size: ApiSize) -> BenchResult:
     finally:
         for subscription in others:
             subscription.close()
-    return at_most("api.watch1000", p99(many), "ms", p99(alone), 100, many)
+    return report.at_most("api.watch1000", report.p99(many), "ms", report.p99(alone), 100, many)
 
 
 async def _reached(load: LedgerLoad, server: str, watches: int, changes: int) -> list[float]:
@@ -179,7 +164,7 @@ async def _reached(load: LedgerLoad, server: str, watches: int, changes: int) ->
     node = load.region.node_uids[0]
     name = load.ledger.durable.state.nodes[node].name
     path, note = f"/v1/nodes/{name}?watch=true", f"change {watches}"
-    task = LoadTask(server, format_token("operator", SECRET), watches=watches, path=path, note=note)
+    task = LoadTask(server, principals.format_token("operator", SECRET), watches=watches, path=path, note=note)
     took = []
     async with LoadProcess.running(LOAD_MODULE, task) as other:
         for number in range(1, changes + 1):
@@ -187,26 +172,26 @@ async def _reached(load: LedgerLoad, server: str, watches: int, changes: int) ->
             began = time.monotonic()
             await load.send(Envelope(OPERATOR, command, load.ledger.clock.wall(), key=f"{watches}-{number}"))
             heard = msgspec.json.decode(await other.hear(), type=ChangeSeen)
-            require(heard.number == number, f"watchers received change {heard.number} instead of {number}")
+            report.require(heard.number == number, f"watchers received change {heard.number} instead of {number}")
             took.append((heard.last - began) * 1_000)
             await asyncio.sleep(0.05)
         other.tell()
     return took
 
 
-async def _command_line(server: str, runs: int) -> BenchResult:
+async def _command_line(server: str, runs: int) -> report.BenchResult:
     """Measure `holdfast get` from process start to end, the median of several runs. Baseline: `python -c pass`."""
 
     async def seconds(*command: str) -> float:
         began = time.perf_counter()
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL, env=environment)
         code = await process.wait()
-        require(code == 0, f"{' '.join(command[1:])} ended with {code}")
+        report.require(code == 0, f"{' '.join(command[1:])} ended with {code}")
         return time.perf_counter() - began
 
-    token = format_token("operator", SECRET)
+    token = principals.format_token("operator", SECRET)
     environment = {**os.environ, "HOLDFAST_SERVER": server, "HOLDFAST_TOKEN": token}
     get = ("-m", "holdfast.cli.main", "get", "nodes", "node-00000")
     took = [await seconds(sys.executable, *get) for _ in range(runs)]
     plain = [await seconds(sys.executable, "-c", "pass") for _ in range(runs)]
-    return at_most("cli.get", median(took), "s", median(plain), 0.25, took)
+    return report.at_most("cli.get", median(took), "s", median(plain), 0.25, took)

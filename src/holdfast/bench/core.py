@@ -6,18 +6,8 @@ import gc
 import time
 from statistics import median
 
+from holdfast.bench import report
 from holdfast.bench.fixtures.region import SLOTS_EACH, BenchRegion
-from holdfast.bench.report import (
-    BenchReport,
-    BenchResult,
-    ReportBuilder,
-    at_least,
-    at_most,
-    later_half,
-    median_of,
-    resident_bytes,
-    stores_per_second,
-)
 
 NODES, SLOTS = 5_000, 1_000_000
 SMALL_NODES, SMALL_SLOTS = 50, 4_000
@@ -27,23 +17,23 @@ BATCH_OF_1 = 64
 SINGLE_WORKLOADS = 60
 
 
-def run(*, small: bool = False) -> BenchReport:
+def run(*, small: bool = False) -> report.BenchReport:
     """Measure all figures of the core. The garbage collector is off while deciding, as on a leader."""
-    sheet = ReportBuilder()
+    sheet = report.ReportBuilder()
     nodes, slots = (SMALL_NODES, SMALL_SLOTS) if small else (NODES, SLOTS)
     with sheet.part("core.batch100", "core.single", "core.fork", "core.memory.per_slot"):
-        baseline = stores_per_second()
-        before = resident_bytes()
+        baseline = report.stores_per_second()
+        before = report.resident_bytes()
         region = BenchRegion(nodes)
         singles = _rates(region, min(SINGLE_WORKLOADS, slots // SLOTS_EACH // 2), 1, BATCH_OF_1)
         batches = _rates(region, slots // SLOTS_EACH - len(region.assignments), 100, BATCH_OF_100)
         gc.collect()
-        per_slot = (resident_bytes() - before) / slots
+        per_slot = (report.resident_bytes() - before) / slots
         sheet.add(
-            at_least("core.batch100", median(batches), "placements/s", baseline, 80_000, batches),
-            at_least("core.single", median(singles), "placements/s", baseline, 40_000, singles),
+            report.at_least("core.batch100", median(batches), "placements/s", baseline, 80_000, batches),
+            report.at_least("core.single", median(singles), "placements/s", baseline, 40_000, singles),
             _fork(region),
-            at_most("core.memory.per_slot", per_slot, "bytes", _flat_bytes(), 1_200),
+            report.at_most("core.memory.per_slot", per_slot, "bytes", _flat_bytes(), 1_200),
         )
     return sheet.report()
 
@@ -66,7 +56,7 @@ def _rates(region: BenchRegion, workloads: int, each: int, batch: int) -> list[f
     finally:
         gc.enable()
         gc.unfreeze()
-    return list(later_half(rates))
+    return list(report.later_half(rates))
 
 
 def _place_workload(region: BenchRegion, each: int, batch: int) -> float:
@@ -78,7 +68,7 @@ def _place_workload(region: BenchRegion, each: int, batch: int) -> float:
     return time.perf_counter() - start
 
 
-def _fork(region: BenchRegion) -> BenchResult:
+def _fork(region: BenchRegion) -> report.BenchResult:
     """Measure a fork of the full state. Baseline: the copy of one plain dict with as many rows."""
     times = []
     for _ in range(20):
@@ -90,8 +80,8 @@ def _fork(region: BenchRegion) -> BenchResult:
     def copy() -> None:
         plain.copy()
 
-    copied = median_of(5, copy) * 1000
-    return at_most("core.fork", median(times), "ms", copied, 10, times)
+    copied = report.median_of(5, copy) * 1000
+    return report.at_most("core.fork", median(times), "ms", copied, 10, times)
 
 
 def _flat_bytes() -> float:

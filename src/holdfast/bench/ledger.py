@@ -14,21 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from holdfast.bench import report
 from holdfast.bench.fixtures.ledger_load import LedgerLoad, leading_ledger
 from holdfast.bench.fixtures.raw_file import RawFile
 from holdfast.bench.fixtures.region import SLOTS_EACH
 from holdfast.bench.ledger_restart import measure_restart
-from holdfast.bench.report import (
-    BenchReport,
-    BenchResult,
-    ReportBuilder,
-    at_least,
-    at_most,
-    later_half,
-    p99,
-    require,
-    temporary_folder,
-)
 
 TAIL_EACH = 10
 SINGLE_WORKLOADS = 60
@@ -55,10 +45,10 @@ class LedgerSize(NamedTuple):
 WHOLE, SMALL = LedgerSize(5_000, 1_000_000, 10_000), LedgerSize(1_000, 12_000, 100)
 
 
-def run(*, small: bool = False) -> BenchReport:
+def run(*, small: bool = False) -> report.BenchReport:
     """Measure all figures of a ledger on SQLite."""
-    sheet, size = ReportBuilder(), SMALL if small else WHOLE
-    with sheet.part(*ROWS, *RESTART_ROWS), temporary_folder() as folder:
+    sheet, size = report.ReportBuilder(), SMALL if small else WHOLE
+    with sheet.part(*ROWS, *RESTART_ROWS), report.temporary_folder() as folder:
         with sheet.part(*ROWS):
             asyncio.run(_measure(sheet, folder, size))
         with sheet.part(*RESTART_ROWS):
@@ -66,7 +56,7 @@ def run(*, small: bool = False) -> BenchReport:
     return sheet.report()
 
 
-async def _measure(sheet: ReportBuilder, folder: Path, size: LedgerSize) -> None:
+async def _measure(sheet: report.ReportBuilder, folder: Path, size: LedgerSize) -> None:
     async with leading_ledger(folder / "ledger", size.nodes) as load:
         raw = RawFile(folder / "raw")
         workloads = size.slots // SLOTS_EACH
@@ -87,7 +77,7 @@ async def _measure(sheet: ReportBuilder, folder: Path, size: LedgerSize) -> None
 
 async def _rate(
     load: LedgerLoad, raw: RawFile, name: str, workloads: int, each: int, writers: int, least: float
-) -> BenchResult:
+) -> report.BenchResult:
     """Return durable placements per second, without the time for opening slots and writing proposals.
 
     The run has ten parts, of which the later five count. Baseline: placements per second that the raw file loop writes
@@ -108,11 +98,11 @@ async def _rate(
         plain = raw.times(size // batches, 50)
         placed = count * SLOTS_EACH
         rates.append((placed / spent, placed / batches * 50 / sum(plain)))
-    measured, plain_rates = zip(*later_half(rates), strict=True)
-    return at_least(name, median(measured), "placements/s", median(plain_rates), least, measured)
+    measured, plain_rates = zip(*report.later_half(rates), strict=True)
+    return report.at_least(name, median(measured), "placements/s", median(plain_rates), least, measured)
 
 
-async def _snapshot(load: LedgerLoad, raw: RawFile, workloads: int) -> list[BenchResult]:
+async def _snapshot(load: LedgerLoad, raw: RawFile, workloads: int) -> list[report.BenchResult]:
     """Measure commits of single placements by eight writers while a full snapshot is written."""
     plain = [took * 1_000 for took in raw.times(1_000, 500)]
     taking = asyncio.create_task(load.ledger.snapshots.take())
@@ -123,10 +113,10 @@ async def _snapshot(load: LedgerLoad, raw: RawFile, workloads: int) -> list[Benc
             if not taking.done():
                 took += [one * 1_000 for one in part]
     await taking
-    require(len(took) >= 100, f"the snapshot ended after {len(took)} commits, too few to measure")
+    report.require(len(took) >= 100, f"the snapshot ended after {len(took)} commits, too few to measure")
     return [
-        at_most("ledger.commit_p99.during_snapshot", p99(took), "ms", p99(plain), 25, took),
-        at_most("ledger.commit_max.during_snapshot", max(took), "ms", max(plain), 60, took),
+        report.at_most("ledger.commit_p99.during_snapshot", report.p99(took), "ms", report.p99(plain), 25, took),
+        report.at_most("ledger.commit_max.during_snapshot", max(took), "ms", max(plain), 60, took),
     ]
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from holdfast.bench import report
 from holdfast.bench.fixtures.dev_clients import (
     LOOK_SECONDS,
     BenchClients,
@@ -23,16 +24,6 @@ from holdfast.bench.fixtures.dev_clients import (
     dev_clients,
     watch_timers,
     workload,
-)
-from holdfast.bench.report import (
-    BenchReport,
-    BenchResult,
-    ReportBuilder,
-    at_most,
-    p99,
-    require,
-    temporary_folder,
-    time_limit,
 )
 from holdfast.bench.road_million import ROWS, measure_road_million
 from holdfast.client.async_client import AsyncClient
@@ -60,10 +51,10 @@ class RoadSize(NamedTuple):
 WHOLE, SMALL = RoadSize(20, 200, 1_000, 5), RoadSize(1, 2, 3, 1)
 
 
-def run(*, small: bool = False) -> BenchReport:
+def run(*, small: bool = False) -> report.BenchReport:
     """Measure all figures of the link to the regions."""
-    sheet, size = ReportBuilder(), SMALL if small else WHOLE
-    with sheet.part(*APPLIED, *ROWS), temporary_folder() as folder:
+    sheet, size = report.ReportBuilder(), SMALL if small else WHOLE
+    with sheet.part(*APPLIED, *ROWS), report.temporary_folder() as folder:
         with sheet.part(*APPLIED):
             rounds = [asyncio.run(_round(sheet, folder / str(turn), size, turn)) for turn in range(size.rounds)]
             sheet.add(*_of(rounds))
@@ -71,7 +62,7 @@ def run(*, small: bool = False) -> BenchReport:
     return sheet.report()
 
 
-async def _shipped(clients: BenchClients, size: RoadSize) -> BenchResult:
+async def _shipped(clients: BenchClients, size: RoadSize) -> report.BenchResult:
     """Measure from the change of a spec until the last region shows it, the 99th percentile. Baseline: the write."""
     took, wrote = [], []
     async with watch_timers(clients.regions, "assignments", _generation) as watches:
@@ -85,7 +76,7 @@ async def _shipped(clients: BenchClients, size: RoadSize) -> BenchResult:
                 took.append((max(heard) - began) * 1_000)
                 wrote.append((written - began) * 1_000)
             await asyncio.sleep(PAUSE_SECONDS)
-    return at_most("road.ship_p99", p99(took), "ms", statistics.median(wrote), 50, took)
+    return report.at_most("road.ship_p99", report.p99(took), "ms", statistics.median(wrote), 50, took)
 
 
 def _generation(assignment: Document) -> int:
@@ -104,18 +95,18 @@ class _Applied(Struct, frozen=True):
     batches: int
 
 
-def _of(rounds: list[_Applied]) -> list[BenchResult]:
+def _of(rounds: list[_Applied]) -> list[report.BenchResult]:
     seconds, sizes = [one.seconds for one in rounds], [one.size_bytes for one in rounds]
     written, batches = (statistics.median(one) for one in zip(*((r.written, r.batches) for r in rounds), strict=True))
     return [
-        at_most("road.apply1000", statistics.median(seconds), "s", written, 5, seconds),
-        at_most("road.apply1000_bytes", statistics.median(sizes), "bytes", batches, 2_000_000, sizes),
+        report.at_most("road.apply1000", statistics.median(seconds), "s", written, 5, seconds),
+        report.at_most("road.apply1000_bytes", statistics.median(sizes), "bytes", batches, 2_000_000, sizes),
     ]
 
 
-async def _round(sheet: ReportBuilder, folder: Path, size: RoadSize, turn: int) -> _Applied:
+async def _round(sheet: report.ReportBuilder, folder: Path, size: RoadSize, turn: int) -> _Applied:
     """Measure one new platform; on the first one, the single changes too."""
-    async with dev_clients(folder) as clients, time_limit(WITHIN_SECONDS):
+    async with dev_clients(folder) as clients, report.time_limit(WITHIN_SECONDS):
         if not turn:
             with sheet.part("road.ship_p99"):
                 sheet.add(await _shipped(clients, size))
@@ -141,7 +132,7 @@ async def _applied(clients: BenchClients, workloads: int) -> tuple[float, float,
     documents = [workload(f"applied-{number:04}", "1", THREE) for number in range(workloads)]
     began = time.monotonic()
     for one in await clients.tenant.batch(documents):
-        require(one.outcome == "created", one)
+        report.require(one.outcome == "created", one)
     written = time.monotonic()
     looks: list[_Look] = []
     newest = 0

@@ -15,17 +15,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
+from holdfast.bench import report
 from holdfast.bench.fixtures.region import BenchRegion
-from holdfast.bench.report import (
-    BenchReport,
-    BenchResult,
-    ReportBuilder,
-    Unmeasured,
-    at_most,
-    p99,
-    require,
-    temporary_folder,
-)
 from holdfast.core.ledger.codec import chain
 from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.region.definition import REGION
@@ -50,10 +41,10 @@ class StoreSize(NamedTuple):
 WHOLE, SMALL = StoreSize(40, 1_000, 200), StoreSize(3, 100, 3)
 
 
-def run(*, small: bool = False) -> BenchReport:
+def run(*, small: bool = False) -> report.BenchReport:
     """Measure all figures of the store, on the file system of the current folder."""
-    sheet = ReportBuilder()
-    with sheet.part(*ROWS), temporary_folder() as folder:
+    sheet = report.ReportBuilder()
+    with sheet.part(*ROWS), report.temporary_folder() as folder:
         asyncio.run(_measure(sheet, folder, a_hundred_placements(), SMALL if small else WHOLE))
     return sheet.report()
 
@@ -64,7 +55,7 @@ def a_hundred_placements() -> bytes:
     draft = BatchDraft(REGION, region.state)
     for envelope in region.proposals(region.open_workload(), 1)[:RECORDS]:
         answer = draft.add(envelope, envelope.sent)
-        require(isinstance(answer, Committed), answer)
+        report.require(isinstance(answer, Committed), answer)
     raw, _ = draft.seal()
     return raw
 
@@ -85,12 +76,12 @@ class _Commits:
         outcome = await self._store.append(self._head, batch)
         spent = time.perf_counter() - start
         if not isinstance(outcome, WriteOk):
-            raise Unmeasured(f"the store did not accept the batch: {outcome}")
+            raise report.Unmeasured(f"the store did not accept the batch: {outcome}")
         self._head = outcome.head
         return spent
 
 
-async def _measure(sheet: ReportBuilder, folder: Path, raw: bytes, size: StoreSize) -> None:
+async def _measure(sheet: report.ReportBuilder, folder: Path, raw: bytes, size: StoreSize) -> None:
     store = await SqliteStore.open(folder / "store")
     try:
         commits = _Commits(store, raw)
@@ -99,14 +90,14 @@ async def _measure(sheet: ReportBuilder, folder: Path, raw: bytes, size: StoreSi
         with sheet.part("store.sqlite.snapshot.p99", "store.sqlite.snapshot.max"):
             alone, beside = await _beside_a_snapshot(store, commits, size)
             sheet.add(
-                at_most("store.sqlite.snapshot.p99", p99(beside), "ms", p99(alone), 25, beside),
-                at_most("store.sqlite.snapshot.max", max(beside), "ms", max(alone), 60, beside),
+                report.at_most("store.sqlite.snapshot.p99", report.p99(beside), "ms", report.p99(alone), 25, beside),
+                report.at_most("store.sqlite.snapshot.max", max(beside), "ms", max(alone), 60, beside),
             )
     finally:
         await store.close()
 
 
-async def _against_raw_appends(commits: _Commits, path: Path, raw: bytes, blocks: int) -> BenchResult:
+async def _against_raw_appends(commits: _Commits, path: Path, raw: bytes, blocks: int) -> report.BenchResult:
     stored, plain = [], []
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -116,7 +107,7 @@ async def _against_raw_appends(commits: _Commits, path: Path, raw: bytes, blocks
     finally:
         os.close(file)
     ratios = [one / other for one, other in zip(stored, plain, strict=True)]
-    return at_most("store.sqlite.group100", median(stored) / median(plain), "x raw append", 1.0, 2.5, ratios)
+    return report.at_most("store.sqlite.group100", median(stored) / median(plain), "x raw append", 1.0, 2.5, ratios)
 
 
 def _append(file: int, raw: bytes) -> float:

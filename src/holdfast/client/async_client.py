@@ -16,22 +16,10 @@ from copy import copy
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from holdfast.client import commands, machine_session, objects, reports, watch
+from holdfast.client import commands, machine_session, objects, reports, requester, watch
 from holdfast.client.commands import CommandResult
 from holdfast.client.config import ClientConfig, ClientRuntime, random_fraction
 from holdfast.client.machine_session import Reopen
-from holdfast.client.requester import (
-    ClientEffect,
-    EmitEvent,
-    OpenStream,
-    Operation,
-    ReadMessage,
-    Requester,
-    SendRequest,
-    Sleep,
-    WatchEvent,
-    resume,
-)
 from holdfast.client.watch import WatchStream
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import StreamDeclined, Transport, TransportError
@@ -49,13 +37,13 @@ class _OperationRunner(Generic[C]):
         self._clock = clock
         self._caller = caller
 
-    async def run(self, call: Operation[T]) -> T:
+    async def run(self, call: requester.Operation[T]) -> T:
         """Run an operation to its result."""
         hands = _EffectRunner(self._transport, self._clock)
         try:
             step = next(call)
             while True:
-                step = resume(call, await hands.do(step))
+                step = requester.resume(call, await hands.do(step))
         except StopIteration as end:
             result: T = end.value
             return result
@@ -65,7 +53,7 @@ class _OperationRunner(Generic[C]):
 
 
 def _call(
-    operation: Callable[Concatenate[C, P], Operation[T]],
+    operation: Callable[Concatenate[C, P], requester.Operation[T]],
 ) -> Callable[Concatenate[_OperationRunner[C], P], Coroutine[Any, Any, T]]:
     """Return the method that runs this operation."""
 
@@ -76,7 +64,7 @@ def _call(
     return method
 
 
-class AsyncClient(_OperationRunner[Requester]):
+class AsyncClient(_OperationRunner[requester.Requester]):
     """An asynchronous client of one ledger's servers."""
 
     def __init__(
@@ -88,7 +76,9 @@ class AsyncClient(_OperationRunner[Requester]):
         keys: Callable[[], str] | None = None,
         jitter: Callable[[], float] = random_fraction,
     ) -> None:
-        super().__init__(transport, clock, Requester(access, ClientRuntime(clock.boot, clock.wall, keys, jitter)))
+        super().__init__(
+            transport, clock, requester.Requester(access, ClientRuntime(clock.boot, clock.wall, keys, jitter))
+        )
 
     def region(self, name: str) -> AsyncClient:
         """Return the same client at a region, through the platform."""
@@ -118,7 +108,7 @@ class AsyncClient(_OperationRunner[Requester]):
         name: str | None = None,
         since: str | None = None,
         initial: bool = False,
-    ) -> AsyncGenerator[WatchEvent, None]:
+    ) -> AsyncGenerator[requester.WatchEvent, None]:
         """Watch changes from now, from the current objects on (`initial`), or from a token. Close it: it never ends."""
         watching = WatchStream(
             self._caller, kind, tenant=tenant, selector=selector, name=name, since=since, initial=initial
@@ -155,14 +145,14 @@ class AsyncClient(_OperationRunner[Requester]):
         one = machine_session.MachineSession(self._caller, actor, reopen)
         return AsyncMachineSession(self._transport, self._clock, one)
 
-    async def _events(self, watching: Operation[None]) -> AsyncGenerator[WatchEvent, None]:
+    async def _events(self, watching: requester.Operation[None]) -> AsyncGenerator[requester.WatchEvent, None]:
         hands = _EffectRunner(self._transport, self._clock)
         try:
             step = next(watching)
             while True:
-                if isinstance(step, EmitEvent):
+                if isinstance(step, requester.EmitEvent):
                     yield step.event
-                step = resume(watching, await hands.do(step))
+                step = requester.resume(watching, await hands.do(step))
         finally:
             watching.close()
             await hands.let_go()
@@ -193,24 +183,26 @@ class _EffectRunner:
         self._clock = clock
         self._stream: AsyncIterator[bytes] | None = None
 
-    async def do(self, step: ClientEffect) -> Any:
+    async def do(self, step: requester.ClientEffect) -> Any:
         """Return the effect's result. A transport error is returned as well: the operation handles it."""
         try:
             return await self._do(step)
         except TransportError as error:
             # A reply instead of a stream is a valid answer to a plain request.
-            return error.reply if isinstance(error, StreamDeclined) and isinstance(step, SendRequest) else error
+            return (
+                error.reply if isinstance(error, StreamDeclined) and isinstance(step, requester.SendRequest) else error
+            )
 
-    async def _do(self, step: ClientEffect) -> Any:
+    async def _do(self, step: requester.ClientEffect) -> Any:
         match step:
-            case SendRequest(server, request, timeout_ms):
+            case requester.SendRequest(server, request, timeout_ms):
                 return await self._transport.call(server, request, timeout_ms)
-            case Sleep(ms):
+            case requester.Sleep(ms):
                 await self._clock.sleep(ms)
-            case OpenStream(server, request, idle_ms):
+            case requester.OpenStream(server, request, idle_ms):
                 await self.let_go()
                 self._stream = self._transport.stream(server, request, idle_ms)
-            case ReadMessage():
+            case requester.ReadMessage():
                 assert self._stream is not None, "no stream is open to read from"
                 return await anext(self._stream, None)
         return None

@@ -17,22 +17,10 @@ from copy import copy
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from holdfast.client import commands, machine_session, objects, reports, watch
+from holdfast.client import commands, machine_session, objects, reports, requester, watch
 from holdfast.client.commands import CommandResult
 from holdfast.client.config import ClientConfig, ClientRuntime, random_fraction
 from holdfast.client.machine_session import Reopen
-from holdfast.client.requester import (
-    ClientEffect,
-    EmitEvent,
-    OpenStream,
-    Operation,
-    ReadMessage,
-    Requester,
-    SendRequest,
-    Sleep,
-    WatchEvent,
-    resume,
-)
 from holdfast.client.watch import WatchStream
 from holdfast.host.ports.transport import Reply, Request, StreamDeclined, TransportError
 
@@ -69,13 +57,13 @@ class _OperationRunner(Generic[C]):
         self._sleep = sleep
         self._caller = caller
 
-    def run(self, call: Operation[T]) -> T:
+    def run(self, call: requester.Operation[T]) -> T:
         """Run an operation to its result."""
         hands = _EffectRunner(self._transport, self._sleep)
         try:
             step = next(call)
             while True:
-                step = resume(call, hands.do(step))
+                step = requester.resume(call, hands.do(step))
         except StopIteration as end:
             result: T = end.value
             return result
@@ -85,7 +73,7 @@ class _OperationRunner(Generic[C]):
 
 
 def _call(
-    operation: Callable[Concatenate[C, P], Operation[T]],
+    operation: Callable[Concatenate[C, P], requester.Operation[T]],
 ) -> Callable[Concatenate[_OperationRunner[C], P], T]:
     """Return the method that runs this operation."""
 
@@ -96,7 +84,7 @@ def _call(
     return method
 
 
-class Client(_OperationRunner[Requester]):
+class Client(_OperationRunner[requester.Requester]):
     """A blocking client of one ledger's servers."""
 
     def __init__(
@@ -110,7 +98,7 @@ class Client(_OperationRunner[Requester]):
         keys: Callable[[], str] | None = None,
         jitter: Callable[[], float] = random_fraction,
     ) -> None:
-        super().__init__(transport, sleep, Requester(access, ClientRuntime(now, wall, keys, jitter)))
+        super().__init__(transport, sleep, requester.Requester(access, ClientRuntime(now, wall, keys, jitter)))
 
     def region(self, name: str) -> Client:
         """Return the same client at a region, through the platform."""
@@ -140,7 +128,7 @@ class Client(_OperationRunner[Requester]):
         name: str | None = None,
         since: str | None = None,
         initial: bool = False,
-    ) -> Generator[WatchEvent, None, None]:
+    ) -> Generator[requester.WatchEvent, None, None]:
         """Watch changes from now, from the current objects on (`initial`), or from a token. Close it: it never ends."""
         watching = WatchStream(
             self._caller, kind, tenant=tenant, selector=selector, name=name, since=since, initial=initial
@@ -177,14 +165,14 @@ class Client(_OperationRunner[Requester]):
         one = machine_session.MachineSession(self._caller, actor, reopen)
         return BlockingMachineSession(self._transport, self._sleep, one)
 
-    def _events(self, watching: Operation[None]) -> Generator[WatchEvent, None, None]:
+    def _events(self, watching: requester.Operation[None]) -> Generator[requester.WatchEvent, None, None]:
         hands = _EffectRunner(self._transport, self._sleep)
         try:
             step = next(watching)
             while True:
-                if isinstance(step, EmitEvent):
+                if isinstance(step, requester.EmitEvent):
                     yield step.event
-                step = resume(watching, hands.do(step))
+                step = requester.resume(watching, hands.do(step))
         finally:
             watching.close()
             hands.let_go()
@@ -215,24 +203,26 @@ class _EffectRunner:
         self._sleep = sleep
         self._stream: Iterator[bytes] | None = None
 
-    def do(self, step: ClientEffect) -> Any:
+    def do(self, step: requester.ClientEffect) -> Any:
         """Return the effect's result. A transport error is returned as well: the operation handles it."""
         try:
             return self._do(step)
         except TransportError as error:
             # A reply instead of a stream is a valid answer to a plain request.
-            return error.reply if isinstance(error, StreamDeclined) and isinstance(step, SendRequest) else error
+            return (
+                error.reply if isinstance(error, StreamDeclined) and isinstance(step, requester.SendRequest) else error
+            )
 
-    def _do(self, step: ClientEffect) -> Any:
+    def _do(self, step: requester.ClientEffect) -> Any:
         match step:
-            case SendRequest(server, request, timeout_ms):
+            case requester.SendRequest(server, request, timeout_ms):
                 return self._transport.call(server, request, timeout_ms)
-            case Sleep(ms):
+            case requester.Sleep(ms):
                 self._sleep(ms / 1000)
-            case OpenStream(server, request, idle_ms):
+            case requester.OpenStream(server, request, idle_ms):
                 self.let_go()
                 self._stream = self._transport.stream(server, request, idle_ms)
-            case ReadMessage():
+            case requester.ReadMessage():
                 assert self._stream is not None, "no stream is open to read from"
                 return next(self._stream, None)
         return None

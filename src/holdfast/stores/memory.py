@@ -11,20 +11,7 @@ import asyncio
 
 import msgspec
 
-from holdfast.host.ports.store import (
-    Head,
-    LogTrimmed,
-    StoreCorrupt,
-    StoredBatch,
-    StoreError,
-    StoreUsage,
-    WriteConflict,
-    WriteFull,
-    WriteOk,
-    WriteOutcome,
-    check_follows,
-    trimmed_message,
-)
+from holdfast.host.ports import store
 from holdfast.stores.head_waiters import AnnouncementTable, HeadWaiters
 
 #: Default size limit.
@@ -40,38 +27,38 @@ class MemoryStore:
         self.name = name
         #: May change at any time, to simulate a full disk.
         self.limit_bytes = limit_bytes
-        self._head = Head()
-        self._batches: dict[int, StoredBatch] = {}
+        self._head = store.Head()
+        self._batches: dict[int, store.StoredBatch] = {}
         self._chunks: dict[int, dict[str, bytes]] = {}
         self._manifests: dict[int, bytes] = {}
         self._used = 0
         self._waiting = HeadWaiters()
         self._announced = AnnouncementTable(name)
 
-    async def head(self) -> Head:
+    async def head(self) -> store.Head:
         head = self._head
         await asyncio.sleep(0)
         return head
 
-    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
+    async def append(self, after: store.Head, batch: store.StoredBatch) -> store.WriteOutcome:
         outcome = self._append(after, batch)
         await asyncio.sleep(0)
         return outcome
 
-    async def touch(self, at: Head) -> WriteOutcome:
-        outcome: WriteOutcome
+    async def touch(self, at: store.Head) -> store.WriteOutcome:
+        outcome: store.WriteOutcome
         if self._head.same_place(at):
             outcome = self._move(msgspec.structs.replace(self._head, touch=self._head.touch + 1))
         else:
-            outcome = WriteConflict(self._head)
+            outcome = store.WriteConflict(self._head)
         await asyncio.sleep(0)
         return outcome
 
-    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[store.StoredBatch]:
         assert first >= 1, f"batches are numbered from 1, got {first}"
         if first <= self._head.floor:
-            raise LogTrimmed(trimmed_message(self.name, first, self._head.floor))
-        found: list[StoredBatch] = []
+            raise store.LogTrimmed(store.trimmed_message(self.name, first, self._head.floor))
+        found: list[store.StoredBatch] = []
         for seq in range(first, self._head.seq + 1):
             batch = self._batches[seq]
             size_bytes -= len(batch.raw)
@@ -81,14 +68,14 @@ class MemoryStore:
         await asyncio.sleep(0)
         return found
 
-    async def wait(self, seen: Head, timeout_ms: int) -> Head:
+    async def wait(self, seen: store.Head, timeout_ms: int) -> store.Head:
         head = self._head
         if head.same_place(seen) and head.touch == seen.touch:
             return await self._waiting.until_changed(seen, timeout_ms, self._now)
         await asyncio.sleep(0)
         return head
 
-    async def _now(self) -> Head:
+    async def _now(self) -> store.Head:
         """Return the head without yielding again: every follower waits for it."""
         return self._head
 
@@ -101,7 +88,7 @@ class MemoryStore:
     async def get_chunk(self, seq: int, name: str) -> bytes:
         raw = self._chunks.get(seq, {}).get(name)
         if raw is None:
-            raise StoreCorrupt(
+            raise store.StoreCorrupt(
                 f"{self.name}: chunk {name} of snapshot {seq} is missing\nhint: load the snapshot before it"
             )
         await asyncio.sleep(0)
@@ -125,14 +112,14 @@ class MemoryStore:
         await asyncio.sleep(0)
         return sorted(self._chunks.keys() - self._manifests.keys())
 
-    async def trim(self, log_id: str, floor: int) -> WriteOutcome:
+    async def trim(self, log_id: str, floor: int) -> store.WriteOutcome:
         outcome = self._trim(log_id, floor)
         await asyncio.sleep(0)
         return outcome
 
-    async def usage(self) -> StoreUsage:
+    async def usage(self) -> store.StoreUsage:
         await asyncio.sleep(0)
-        return StoreUsage(self._used, self.limit_bytes)
+        return store.StoreUsage(self._used, self.limit_bytes)
 
     async def reclaim(self) -> None:
         """Nothing to do: trimmed and dropped data is freed at once."""
@@ -149,34 +136,34 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to do: other hosts, and the next one, find the data."""
 
-    def _append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
-        check_follows(after, batch)
+    def _append(self, after: store.Head, batch: store.StoredBatch) -> store.WriteOutcome:
+        store.check_follows(after, batch)
         if not self._head.same_place(after):
-            return WriteConflict(self._head)
+            return store.WriteConflict(self._head)
         if self._used + len(batch.raw) > self.limit_bytes:
-            return WriteFull(
+            return store.WriteFull(
                 f"{self.name}: {self._used:,} of {self.limit_bytes:,} bytes are used, {len(batch.raw):,} needed"
             )
         self._used += len(batch.raw)
         self._batches[batch.seq] = batch
-        return self._move(Head(batch.log_id, batch.seq, batch.digest, self._head.floor, self._head.touch))
+        return self._move(store.Head(batch.log_id, batch.seq, batch.digest, self._head.floor, self._head.touch))
 
-    def _trim(self, log_id: str, floor: int) -> WriteOutcome:
+    def _trim(self, log_id: str, floor: int) -> store.WriteOutcome:
         head = self._head
         if head.log_id != log_id or not head.floor <= floor <= head.seq:
-            return WriteConflict(head)
+            return store.WriteConflict(head)
         for seq in range(head.floor + 1, floor + 1):
             self._used -= len(self._batches.pop(seq).raw)
         return self._move(msgspec.structs.replace(head, floor=floor))
 
-    def _move(self, head: Head) -> WriteOk:
+    def _move(self, head: store.Head) -> store.WriteOk:
         self._head = head
         self._waiting.wake()
-        return WriteOk(head)
+        return store.WriteOk(head)
 
     def _take(self, size_bytes: int, what: str) -> None:
         if self._used + size_bytes > self.limit_bytes:
-            raise StoreError(
+            raise store.StoreError(
                 f"{self.name}: no room for {size_bytes:,} bytes of {what}: "
                 f"{self._used:,} of {self.limit_bytes:,} are used\n"
                 "hint: trim the log or drop a snapshot"

@@ -17,17 +17,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.host.ports import transport
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.transport import (
-    NoAnswer,
-    Reply,
-    Request,
-    RequestHandler,
-    StreamDeclined,
-    StreamReply,
-    Unreachable,
-    serve_nothing,
-)
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
 
@@ -56,38 +47,38 @@ class LocalTransport:
     def __init__(self, network: LocalNetwork, name: str) -> None:
         self.name = name
         self._network = network
-        self._serving_with: RequestHandler = serve_nothing
+        self._serving_with: transport.RequestHandler = transport.serve_nothing
         #: Its outgoing requests, and the tasks of incoming ones.
         self._open: dict[_Pipe, None] = {}
         self._serving: dict[asyncio.Task[None], None] = {}
         self._logger = Logger("transport", peer=name)
 
-    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    async def call(self, peer: str, request: transport.Request, timeout_ms: int) -> transport.Reply:
         pipe, task = self._call(peer, request, 1)
         try:
             message = await self._receive(pipe, peer, request, timeout_ms)
         finally:
             del self._open[pipe]
-        if isinstance(message, Reply):
+        if isinstance(message, transport.Reply):
             return message
         task.cancel()
-        raise StreamDeclined(Reply(406, body=b"this is answered with a stream"))
+        raise transport.StreamDeclined(transport.Reply(406, body=b"this is answered with a stream"))
 
-    async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+    async def stream(self, peer: str, request: transport.Request, idle_ms: int) -> AsyncIterator[bytes]:
         pipe, task = self._call(peer, request, self._network.buffer)
         try:
             while (message := await self._receive(pipe, peer, request, idle_ms)) is not None:
-                if isinstance(message, Reply):
-                    raise StreamDeclined(message)
+                if isinstance(message, transport.Reply):
+                    raise transport.StreamDeclined(message)
                 yield message
         finally:
             del self._open[pipe]
             task.cancel()
 
-    def serve(self, serving: RequestHandler) -> None:
+    def serve(self, serving: transport.RequestHandler) -> None:
         self._serving_with = serving
 
-    def _call(self, peer: str, request: Request, buffer: int) -> tuple[_Pipe, asyncio.Task[None]]:
+    def _call(self, peer: str, request: transport.Request, buffer: int) -> tuple[_Pipe, asyncio.Task[None]]:
         asked = self._reach(peer)
         pipe = _Pipe(buffer)
         self._open[pipe] = None
@@ -98,7 +89,7 @@ class LocalTransport:
         if self._network.peers.get(self.name) is self:
             del self._network.peers[self.name]
         for pipe in self._open:
-            pipe.end(NoAnswer(f"{self.name} left the network before it was answered"))
+            pipe.end(transport.NoAnswer(f"{self.name} left the network before it was answered"))
         while self._serving:
             for task in self._serving:
                 task.cancel()
@@ -106,40 +97,42 @@ class LocalTransport:
 
     def _reach(self, peer: str) -> LocalTransport:
         if self._network.peers.get(self.name) is not self:
-            raise Unreachable(f"{self.name} has left the network")
+            raise transport.Unreachable(f"{self.name} has left the network")
         found = self._network.peers.get(peer.removeprefix("https://"))
         if found is None:
-            raise Unreachable(f"there is no {peer} in the network")
+            raise transport.Unreachable(f"there is no {peer} in the network")
         return found
 
-    def _begin(self, work: Coroutine[Any, Any, None], request: Request, pipe: _Pipe) -> asyncio.Task[None]:
+    def _begin(self, work: Coroutine[Any, Any, None], request: transport.Request, pipe: _Pipe) -> asyncio.Task[None]:
         def ended(task: asyncio.Task[None]) -> None:
             del self._serving[task]
             # Only a cancelled task has not set its end; it may not even have started.
-            pipe.end(NoAnswer(f"{self.name} left the network while it served {request.verb} {request.path}"))
+            pipe.end(transport.NoAnswer(f"{self.name} left the network while it served {request.verb} {request.path}"))
 
         task = asyncio.create_task(work, name=f"{self.name} serves {request.verb} {request.path}")
         self._serving[task] = None
         task.add_done_callback(ended)
         return task
 
-    async def _answer(self, request: Request, pipe: _Pipe) -> None:
+    async def _answer(self, request: transport.Request, pipe: _Pipe) -> None:
         try:
             found = await self._serving_with(replace(request, proven=""))
-            if isinstance(found, StreamReply):
+            if isinstance(found, transport.StreamReply):
                 await _pour(found.messages, pipe)
             else:
                 await pipe.put(found)
         except Exception as error:
             self._logger.error("serving-raised", error, verb=request.verb, path=request.path)
-            pipe.end(NoAnswer(f"{self.name} failed to answer {request.verb} {request.path}"))
+            pipe.end(transport.NoAnswer(f"{self.name} failed to answer {request.verb} {request.path}"))
 
-    async def _receive(self, pipe: _Pipe, peer: str, request: Request, limit_ms: int) -> bytes | Reply | None:
+    async def _receive(
+        self, pipe: _Pipe, peer: str, request: transport.Request, limit_ms: int
+    ) -> bytes | transport.Reply | None:
         try:
             return await within(self._network.clock, limit_ms, pipe.get())
         except DeadlinePassed:
             what = f"{request.verb} {request.path}"
-            raise NoAnswer(f"nothing came from {peer} to {what} within {limit_ms} ms") from None
+            raise transport.NoAnswer(f"nothing came from {peer} to {what} within {limit_ms} ms") from None
 
 
 async def _pour(messages: AsyncIterator[bytes], pipe: _Pipe) -> None:
@@ -156,22 +149,22 @@ class _Pipe:
     """Messages in order, at most `size` of them, and then an end. Only the first of several ends counts."""
 
     def __init__(self, size: int) -> None:
-        self._messages: asyncio.Queue[bytes | Reply | NoAnswer | None] = asyncio.Queue()
+        self._messages: asyncio.Queue[bytes | transport.Reply | transport.NoAnswer | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(size)
 
-    async def put(self, message: bytes | Reply) -> None:
+    async def put(self, message: bytes | transport.Reply) -> None:
         """Send a message, once there is space for it."""
         await self._room.acquire()
         self._messages.put_nowait(message)
 
-    def end(self, broken: NoAnswer | None) -> None:
+    def end(self, broken: transport.NoAnswer | None) -> None:
         """End the messages: normally, or with an error."""
         self._messages.put_nowait(broken)
 
-    async def get(self) -> bytes | Reply | None:
+    async def get(self) -> bytes | transport.Reply | None:
         """Return the next message, or None after the last. Raise the error that ended the messages."""
         message = await self._messages.get()
         self._room.release()
-        if isinstance(message, NoAnswer):
+        if isinstance(message, transport.NoAnswer):
             raise message
         return message

@@ -30,13 +30,7 @@ from holdfast.host.storage.snapshots import SnapshotPolicy
 from holdfast.observe import log_output
 from holdfast.stores.registry import open_audit, open_decisions
 from holdfast.wiring import server_parts, storage
-from holdfast.wiring.config.private_files import (
-    SERVER_TOKEN_FILE,
-    OwnerFile,
-    ServerTokenFile,
-    draw_secret,
-    write_private,
-)
+from holdfast.wiring.config import private_files
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.endpoint_prober import SocketProber
 from holdfast.wiring.plugins import plugins
@@ -103,9 +97,9 @@ def machine_ports(settings: ServerSettings, clock: Clock) -> ServerPorts:
         plugins=plugins,
         decisions=lambda: open_decisions(settings.store, data),
         audit=lambda: open_audit(settings.store, data),
-        own_token=ServerTokenFile(data / SERVER_TOKEN_FILE),
-        operator_token=OwnerFile(Path(settings.bootstrap_file)),
-        draw=draw_secret,
+        own_token=private_files.ServerTokenFile(data / private_files.SERVER_TOKEN_FILE),
+        operator_token=private_files.OwnerFile(Path(settings.bootstrap_file)),
+        draw=private_files.draw_secret,
         ready=lambda said: _tell(data / READY, said),
         say=lambda text: log_output.print_status(f"holdfast server: {text}"),
         snapshot_policy=SnapshotPolicy(settings.snapshot_bytes, settings.snapshot_batches, settings.retention),
@@ -118,4 +112,4 @@ def _tell(file: Path, said: dict[str, Any] | None) -> None:
     if said is None:
         file.unlink(missing_ok=True)
     else:
-        write_private(file, json.dumps({"pid": os.getpid(), **said}) + "\n", mode=0o644)
+        private_files.write_private(file, json.dumps({"pid": os.getpid(), **said}) + "\n", mode=0o644)

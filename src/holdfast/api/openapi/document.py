@@ -9,19 +9,7 @@ from functools import cache
 
 from holdfast import __version__
 from holdfast.api.kinds import KINDS, SOFT_KINDS
-from holdfast.api.openapi.components import (
-    JSON,
-    PARAMETERS,
-    PROBLEM,
-    SCHEDULING_PARAMETERS,
-    body,
-    header_parts,
-    page_of,
-    parameters,
-    path_parameter,
-    problem_parts,
-    response,
-)
+from holdfast.api.openapi import components
 from holdfast.api.openapi.operations import (
     ANY_OBJECT,
     READ_PARAMETERS,
@@ -78,9 +66,9 @@ def description(ledger: str) -> Schema:
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": dict(sorted({**fixed, **schemas.named}.items())),
-            "parameters": PARAMETERS,
-            "headers": header_parts(),
-            "responses": problem_parts(),
+            "parameters": components.PARAMETERS,
+            "headers": components.header_parts(),
+            "responses": components.problem_parts(),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": "`hf_<token name>_<secret>`"}
             },
@@ -95,7 +83,9 @@ def _health() -> Schema:
         ("/readyz", "ready", "Whether reads are served; the body has the conditions.", ref("Readiness")),
     ):
         operation = without_auth(read_operation(name, text, schema))
-        not_yet = response("Not ready.", {JSON: schema, PROBLEM: ref("Problem")}, "Retry-After")
+        not_yet = components.response(
+            "Not ready.", {components.JSON: schema, components.PROBLEM: ref("Problem")}, "Retry-After"
+        )
         operation["responses"]["503"] = not_yet
         paths[path] = {"get": operation}
     return paths
@@ -103,9 +93,9 @@ def _health() -> Schema:
 
 def _about(ledger: str) -> Schema:
     names = [kind.name for kind in KINDS.values()]
-    kind = path_parameter("kind", "A kind.", {"type": "string", "enum": names})
-    asked = body({JSON: can_i_request(tags(ledger))})
-    verdict = {"200": response("Whether the caller has the permission.", {JSON: ref("Verdict")})}
+    kind = components.path_parameter("kind", "A kind.", {"type": "string", "enum": names})
+    asked = components.body({components.JSON: can_i_request(tags(ledger))})
+    verdict = {"200": components.response("Whether the caller has the permission.", {components.JSON: ref("Verdict")})}
     return {
         "/openapi.json": {"get": without_auth(read_operation("openapi", "This OpenAPI document.", ANY_OBJECT))},
         "/v1/schemas": {
@@ -116,7 +106,9 @@ def _about(ledger: str) -> Schema:
         },
         "/v1/status": {"get": read_operation("status", "State of this server and its ledger.", ref("ServerStatus"))},
         "/v1/whoami": {"get": read_operation("whoami", "The caller and its permissions.", ref("WhoAmI"))},
-        "/v1/can-i": {"post": make_operation("canI", "Whether the caller may do this.", parameters(), verdict, asked)},
+        "/v1/can-i": {
+            "post": make_operation("canI", "Whether the caller may do this.", components.parameters(), verdict, asked)
+        },
     }
 
 
@@ -133,7 +125,7 @@ def _lists(schemas: SchemaBuilder) -> Schema:
 def _quota() -> Schema:
     summary = "Quota, grants and usage by tenant and region, with warnings."
     asked = ("readHeader", "read")
-    tenant = path_parameter("tenant", "A tenant.", {"type": "string", "pattern": name_pattern("Tenant")})
+    tenant = components.path_parameter("tenant", "A tenant.", {"type": "string", "pattern": name_pattern("Tenant")})
     return {
         "/v1/quota": {"get": read_operation("quotas", summary, ref("QuotaReport"), *asked)},
         "/v1/quota/{tenant}": {"get": read_operation("quota", summary, ref("QuotaReport"), *asked, more=[tenant])},
@@ -144,7 +136,7 @@ def _scheduling(schemas: SchemaBuilder) -> Schema:
     """Return the paths of a region's queue and decisions."""
     waiting = queue_list(schemas.of(struct_serializer_for(Queued)))
     decided = decision_page(schemas.of(struct_serializer_for(DecisionView)))
-    own, asked = SCHEDULING_PARAMETERS, (*READ_PARAMETERS, "tenant", "limit")
+    own, asked = components.SCHEDULING_PARAMETERS, (*READ_PARAMETERS, "tenant", "limit")
     first = "Pending scheduling requests and their reasons, in the order of the queue."
     queue = read_operation("queue", first, waiting, *asked, more=[own["workload"]])
     newest = "Decisions of schedulers, newest first."
@@ -156,8 +148,10 @@ def _schedulers(schemas: SchemaBuilder) -> Schema:
     """Return the paths of a region's schedulers, which its leader knows."""
     kind = SOFT_KINDS["schedulers"]
     shown = schemas.of(serializer_for_kind(kind.name, shown=True))
-    schemas.named["ListScheduler"] = page_of(shown)
-    named = path_parameter("name", "The principal's name, such as scheduler/main.", {"type": "string", "minLength": 1})
+    schemas.named["ListScheduler"] = components.page_of(shown)
+    named = components.path_parameter(
+        "name", "The principal's name, such as scheduler/main.", {"type": "string", "minLength": 1}
+    )
     read = read_operation("listScheduler", "List the live schedulers.", ref("ListScheduler"), *READ_PARAMETERS, "limit")
     one = read_operation("getScheduler", "Read one Scheduler.", shown, *READ_PARAMETERS, "limit", more=[named])
     return {"/v1/schedulers": {"get": read}, "/v1/schedulers/{name}": {"get": one}}

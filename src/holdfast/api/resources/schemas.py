@@ -12,16 +12,10 @@ from holdfast.api.resources import platform_types, region_types, reported_types
 from holdfast.api.resources.command_catalog import rules
 from holdfast.api.resources.platform_types import SchedulerPolicyView
 from holdfast.api.resources.region_types import NodeView
+from holdfast.api.serialization import registry
 from holdfast.api.serialization.field_errors import FieldErrors, InvalidDocument
 from holdfast.api.serialization.json_schema import DIALECT, Schema, SchemaBuilder
 from holdfast.api.serialization.objects import AnyObjectSerializer
-from holdfast.api.serialization.registry import (
-    refuse_depth,
-    render,
-    serializer_for,
-    struct_serializer_for,
-    writable_serializer_for,
-)
 from holdfast.api.serialization.scalars import Serializer
 from holdfast.core.model.objects.principals import Principal, Token
 from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
@@ -45,7 +39,7 @@ def command_schema(ledger: str, tag: str) -> Schema:
     """Return the self-contained schema of a command's fields."""
     command: Any = rules(ledger)[tag].command
     schemas = SchemaBuilder("#/$defs/")
-    schemas.of(struct_serializer_for(command))
+    schemas.of(registry.struct_serializer_for(command))
     own = schemas.named.pop(command.__name__)
     return {"$schema": DIALECT, "$id": f"urn:holdfast:command:{tag}", "title": tag, **own, "$defs": schemas.named}
 
@@ -54,10 +48,10 @@ def serializer_for_kind(name: str, *, shown: bool = False) -> Serializer:
     """Return the serializer of a kind: as it is written, if it is writable and not `shown`, or as it is shown."""
     written: Any = WRITABLE.get(name)
     if written is not None and not shown:
-        return writable_serializer_for(written)
+        return registry.writable_serializer_for(written)
     view = reported_types.VIEWS_BY_KIND.get(name)
     of: Any = view or written or getattr(platform_types, f"{name}View", None) or getattr(region_types, f"{name}View")
-    return serializer_for(of)
+    return registry.serializer_for(of)
 
 
 _STRUCTS: tuple[type[Struct], ...] = (
@@ -69,12 +63,12 @@ WRITABLE: dict[str, type[Struct]] = {public_name(struct): struct for struct in _
 
 @cache
 def _writable_serializer() -> AnyObjectSerializer:
-    return AnyObjectSerializer(tuple(writable_serializer_for(struct) for struct in WRITABLE.values()))
+    return AnyObjectSerializer(tuple(registry.writable_serializer_for(struct) for struct in WRITABLE.values()))
 
 
 @cache
 def _object_serializer() -> AnyObjectSerializer:
-    return AnyObjectSerializer(tuple(serializer_for(struct) for struct in WRITABLE.values()))  # type: ignore[misc]
+    return AnyObjectSerializer(tuple(registry.serializer_for(struct) for struct in WRITABLE.values()))  # type: ignore[misc]
 
 
 def parse_object(tree: object, *, whole: bool = False) -> Any:
@@ -85,7 +79,7 @@ def parse_object(tree: object, *, whole: bool = False) -> Any:
     one unchanged.
     """
     faults = FieldErrors()
-    refuse_depth(tree, "", faults)
+    registry.refuse_depth(tree, "", faults)
     if not faults.found:
         value = (_object_serializer() if whole else _writable_serializer()).parse(tree, "", faults)
         if not faults.found:
@@ -95,5 +89,5 @@ def parse_object(tree: object, *, whole: bool = False) -> Any:
 
 def render_object(obj: Any, *, secrets: bool = False) -> dict[str, Any]:
     """Return the complete document: metadata without empty fields, spec and status in full."""
-    tree: dict[str, Any] = render(obj, secrets=secrets)
+    tree: dict[str, Any] = registry.render(obj, secrets=secrets)
     return tree

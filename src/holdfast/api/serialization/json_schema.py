@@ -13,22 +13,7 @@ from typing import Any
 from msgspec import NODEFAULT, Struct
 
 from holdfast.api.kinds import API_VERSION, BY_NAME, public_name
-from holdfast.api.serialization import quantities, scalars
-from holdfast.api.serialization.composites import (
-    ListSerializer,
-    MapSerializer,
-    OptionalSerializer,
-    StructField,
-    StructSerializer,
-    TupleSerializer,
-)
-from holdfast.api.serialization.objects import (
-    MARKS,
-    SENDER_FIELDS,
-    AnyObjectSerializer,
-    ObjectSerializer,
-    WritableObjectSerializer,
-)
+from holdfast.api.serialization import composites, objects, quantities, scalars
 from holdfast.api.serialization.scalars import INT_MAX, Serializer
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -49,23 +34,23 @@ class SchemaBuilder:
     def of(self, form: Serializer) -> Schema:
         """Return the schema of a serializer."""
         match form:
-            case AnyObjectSerializer():
+            case objects.AnyObjectSerializer():
                 return {"oneOf": [self.of(one) for one in form.forms.values()]}
-            case ObjectSerializer():
-                name = form.kind if isinstance(form, WritableObjectSerializer) else form.kind + VIEW_SUFFIX
+            case objects.ObjectSerializer():
+                name = form.kind if isinstance(form, objects.WritableObjectSerializer) else form.kind + VIEW_SUFFIX
                 return self._named(name, form, lambda: self._whole(form))
-            case StructSerializer():
+            case composites.StructSerializer():
                 return self._named(public_name(form.struct), form.struct, lambda: self._fields(form))
             case quantities.ResourcesSerializer():
                 return self._named("Resources", form.__class__, _resources)
-            case ListSerializer():
+            case composites.ListSerializer():
                 return {"type": "array", "items": self.of(form.item)}
-            case TupleSerializer():
+            case composites.TupleSerializer():
                 items = [self.of(item) for item in form.items]
                 return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-            case MapSerializer():
+            case composites.MapSerializer():
                 return {"type": "object", "additionalProperties": self.of(form.item)}
-            case OptionalSerializer():
+            case composites.OptionalSerializer():
                 return {"anyOf": [self.of(form.item), {"type": "null"}]}
         return _scalar(form)
 
@@ -74,17 +59,17 @@ class SchemaBuilder:
             self._of[name] = what
             self.named[name] = {}
             self.named[name] = make()
-        assert self._of[name] == what or isinstance(what, ObjectSerializer), f"two schemas are called {name}"
+        assert self._of[name] == what or isinstance(what, objects.ObjectSerializer), f"two schemas are called {name}"
         return {"$ref": f"{self.refs}{name}"}
 
-    def _fields(self, form: StructSerializer) -> Schema:
+    def _fields(self, form: composites.StructSerializer) -> Schema:
         return closed_object(
             {name: self._field(field) for name, field in form.fields.items()},
             [name for name, field in form.fields.items() if field.required],
             doc_text(form.struct),
         )
 
-    def _field(self, field: StructField) -> Schema:
+    def _field(self, field: composites.StructField) -> Schema:
         schema = self.of(field.form)
         if isinstance(field.form, scalars.SecretSerializer):
             return {**schema, "writeOnly": True}
@@ -92,8 +77,8 @@ class SchemaBuilder:
             return schema
         return {**schema, "default": field.form.render(field.default)}
 
-    def _whole(self, form: ObjectSerializer) -> Schema:
-        written = isinstance(form, WritableObjectSerializer)
+    def _whole(self, form: objects.ObjectSerializer) -> Schema:
+        written = isinstance(form, objects.WritableObjectSerializer)
         metadata = self._metadata(form) if written else self.of(form.meta)
         parts = {
             "apiVersion": {"const": API_VERSION},
@@ -102,18 +87,20 @@ class SchemaBuilder:
             "spec": self.of(form.spec),
             "status": _passed_over("Set by the ledger; ignored in writes.") if written else self.of(form.status),
         }
-        needs_spec = not isinstance(form.spec, StructSerializer) or any(
+        needs_spec = not isinstance(form.spec, composites.StructSerializer) or any(
             field.required for field in form.spec.fields.values()
         )
         required = ["apiVersion", "kind", "metadata", *(["spec"] if needs_spec or not written else [])]
         return closed_object(parts, required if written else [*required, "status"], doc_text(form.struct))
 
-    def _metadata(self, form: ObjectSerializer) -> Schema:
+    def _metadata(self, form: objects.ObjectSerializer) -> Schema:
         """Return the sender's fields, with the pattern of the kind's names; fields of the ledger are read-only."""
         fields = form.meta.fields
         tenanted = BY_NAME[form.kind].tenanted
         properties = {
-            name: self._field(field) if name in SENDER_FIELDS else _passed_over("Set by the ledger; ignored in writes.")
+            name: self._field(field)
+            if name in objects.SENDER_FIELDS
+            else _passed_over("Set by the ledger; ignored in writes.")
             for name, field in fields.items()
         }
         properties["name"] = {"type": "string", "pattern": name_pattern(form.kind)}
@@ -121,7 +108,7 @@ class SchemaBuilder:
             properties["tenant"] = {"type": "string", "pattern": name_pattern("Tenant")}
         else:
             properties["tenant"] = {"const": "", "description": "An object of this kind belongs to no tenant."}
-        for mark in MARKS if not BY_NAME[form.kind].marked else ():
+        for mark in objects.MARKS if not BY_NAME[form.kind].marked else ():
             properties[mark] = {"const": {}, "description": "Objects of this kind have none."}
         return closed_object(properties, ["name", "tenant"] if tenanted else ["name"], doc_text(form.meta.struct))
 

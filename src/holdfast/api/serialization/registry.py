@@ -11,17 +11,7 @@ from typing import Any
 
 from msgspec import NODEFAULT, Struct, inspect
 
-from holdfast.api.serialization import scalars
-from holdfast.api.serialization.composites import (
-    ListSerializer,
-    MapSerializer,
-    MetadataSerializer,
-    OptionalSerializer,
-    StructField,
-    StructSerializer,
-    TupleSerializer,
-    WorkloadSpecSerializer,
-)
+from holdfast.api.serialization import composites, scalars
 from holdfast.api.serialization.field_errors import FieldErrors, InvalidDocument
 from holdfast.api.serialization.objects import AnyObjectSerializer, ObjectSerializer, WritableObjectSerializer
 from holdfast.api.serialization.quantities import ResourcesSerializer
@@ -44,7 +34,7 @@ class SerializerRegistry:
     """The serializers of the types used so far. A struct that contains itself has one serializer."""
 
     def __init__(self) -> None:
-        self._structs: dict[type, StructSerializer] = {}
+        self._structs: dict[type, composites.StructSerializer] = {}
 
     def of(self, info: inspect.Type, default: Any = NODEFAULT) -> Serializer:
         """Return the serializer of a type. With a default of 0, a time or revision of 0 means none."""
@@ -57,11 +47,11 @@ class SerializerRegistry:
             case inspect.EnumType(cls=words):
                 return scalars.EnumSerializer(words)
             case inspect.VarTupleType(item_type=inspect.TupleType(item_types=(inspect.StrType(), item))):
-                return MapSerializer(self.of(item))
+                return composites.MapSerializer(self.of(item))
             case inspect.VarTupleType(item_type=item):
-                return ListSerializer(self.of(item))
+                return composites.ListSerializer(self.of(item))
             case inspect.TupleType(item_types=items):
-                return TupleSerializer(tuple(self.of(item) for item in items))
+                return composites.TupleSerializer(tuple(self.of(item) for item in items))
             case inspect.UnionType(types=types):
                 return self._union(types)
             case inspect.StructType(cls=struct):
@@ -85,7 +75,7 @@ class SerializerRegistry:
     def _union(self, types: tuple[inspect.Type, ...]) -> Serializer:
         others = [info for info in types if not isinstance(info, inspect.NoneType)]
         if len(others) == 1:
-            return OptionalSerializer(self.of(others[0]))
+            return composites.OptionalSerializer(self.of(others[0]))
         found = [self.of(info) for info in others]
         return AnyObjectSerializer(tuple(form for form in found if isinstance(form, WritableObjectSerializer)))
 
@@ -95,25 +85,28 @@ class SerializerRegistry:
     def whole(self, info: inspect.StructType, form: type[ObjectSerializer]) -> ObjectSerializer:
         """Return the serializer of a complete document, of the given class."""
         meta, spec, status = (self.of(field.type) for field in info.fields)
-        assert isinstance(meta, StructSerializer), info.cls
+        assert isinstance(meta, composites.StructSerializer), info.cls
         return form(info.cls, meta, spec, status)
 
-    def fields(self, info: inspect.StructType) -> StructSerializer:
+    def fields(self, info: inspect.StructType) -> composites.StructSerializer:
         """Return the serializer of a struct, field by field."""
         known = self._structs.get(info.cls)
         if known is not None:
             return known
-        form = self._structs[info.cls] = _SPECIAL.get(info.cls, StructSerializer)(info.cls)
+        form = self._structs[info.cls] = _SPECIAL.get(info.cls, composites.StructSerializer)(info.cls)
         for field in info.fields:
             inner = self.of(field.type, field.default)
             required = field.required and not isinstance(inner, scalars.SecretSerializer)
             name = camel(field.name)
-            form.fields[name] = StructField(name, field.name, inner, required, field.default)
+            form.fields[name] = composites.StructField(name, field.name, inner, required, field.default)
         return form
 
 
 #: Structs with a serializer of their own.
-_SPECIAL: dict[type, type[StructSerializer]] = {Meta: MetadataSerializer, WorkloadSpec: WorkloadSpecSerializer}
+_SPECIAL: dict[type, type[composites.StructSerializer]] = {
+    Meta: composites.MetadataSerializer,
+    WorkloadSpec: composites.WorkloadSpecSerializer,
+}
 _SIMPLE: dict[type, Serializer] = {
     inspect.StrType: scalars.TextSerializer(),
     inspect.BoolType: scalars.BoolSerializer(),
@@ -123,7 +116,7 @@ _registry = SerializerRegistry()
 
 
 @cache
-def struct_serializer_for(struct: Any) -> StructSerializer:
+def struct_serializer_for(struct: Any) -> composites.StructSerializer:
     """Return the serializer of any struct's fields."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType), struct

@@ -41,23 +41,7 @@ from holdfast.core.model.objects.workloads import (
 )
 from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.records.region_reports import Nodes, RegionSummary, TemplateCounts, Trouble, WorkloadReport
-from holdfast.core.model.values.limits import (
-    ANNOTATION_MAX,
-    ARGUMENT_MAX,
-    ENTRIES_MAX,
-    IDENTITIES_MAX,
-    MARKS_MAX,
-    OVERRIDES_MAX,
-    PATH_MAX,
-    POLICIES_MAX,
-    POLICY_NAMES_MAX,
-    PORTS_MAX,
-    REASON_MAX,
-    REGIONS_MAX,
-    RIGHTS_MAX,
-    TEMPLATES_MAX,
-    TEXT_MAX,
-)
+from holdfast.core.model.values import limits
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.ranges import first_of, split_ranges
 from holdfast.core.model.values.resources import ZERO
@@ -112,36 +96,36 @@ def deleted(state: PlatformState, *names: str) -> Story:
 
 
 def _largest(at: int) -> Workload:
-    many = range(MARKS_MAX)
+    many = range(limits.MARKS_MAX)
     template = Template(
-        command=("x" * ARGUMENT_MAX, *("argument",) * (ENTRIES_MAX - 1)),
-        environment=tuple((f"V{number}", "value") for number in range(ENTRIES_MAX)),
+        command=("x" * limits.ARGUMENT_MAX, *("argument",) * (limits.ENTRIES_MAX - 1)),
+        environment=tuple((f"V{number}", "value") for number in range(limits.ENTRIES_MAX)),
         secrets=tuple((f"S{number}", f"file:/{'s' * 200}") for number in many),
-        folder="/" + "f" * (PATH_MAX - 1),
-        ports=PORTS_MAX,
-        require=tuple((f"label-{number}", "v" * TEXT_MAX) for number in many),
-        tolerate=tuple(Toleration(f"taint-{number}", "v" * TEXT_MAX) for number in many),
+        folder="/" + "f" * (limits.PATH_MAX - 1),
+        ports=limits.PORTS_MAX,
+        require=tuple((f"label-{number}", "v" * limits.TEXT_MAX) for number in many),
+        tolerate=tuple(Toleration(f"taint-{number}", "v" * limits.TEXT_MAX) for number in many),
         apart=tuple(Apart(group=f"group-{number}") for number in many),
         near=tuple(Near(group=f"near-{number}") for number in many),
         uses=tuple(f"{number:02}{'u' * 198}" for number in range(32)),
         restarted=at,
     )
-    marks = tuple((f"mark-{number:02}", "v" * TEXT_MAX) for number in many)
-    notes = tuple((f"note-{number:02}", "n" * ANNOTATION_MAX) for number in many)
-    largest = a_workload("largest", template, IDENTITIES_MAX, placement=Placement(regions=("eu",)))
+    marks = tuple((f"mark-{number:02}", "v" * limits.TEXT_MAX) for number in many)
+    notes = tuple((f"note-{number:02}", "n" * limits.ANNOTATION_MAX) for number in many)
+    largest = a_workload("largest", template, limits.IDENTITIES_MAX, placement=Placement(regions=("eu",)))
     return replace(largest, meta=Meta(name="largest", tenant="acme", labels=marks, annotations=notes))
 
 
 def largest(state: PlatformState) -> Story:
-    for at in range(TEMPLATES_MAX + 5):
+    for at in range(limits.TEMPLATES_MAX + 5):
         yield [(TENANT, c.PutWorkload(_largest(at)))]
-    yield [assigned(state, "largest", "eu", IDENTITIES_MAX)]
+    yield [assigned(state, "largest", "eu", limits.IDENTITIES_MAX)]
 
 
 # A workload in the maximum number of regions
 
 
-def regions(state: PlatformState, most: int = REGIONS_MAX) -> Story:
+def regions(state: PlatformState, most: int = limits.REGIONS_MAX) -> Story:
     names = [f"r{number:03}" for number in range(most - 1)]
     yield from in_steps([(OPERATOR, c.Put(Region(meta=Meta(name=name), spec=RegionSpec()))) for name in names])
     yield from in_steps([(f"region/{name}", OpenSession()) for name in names])
@@ -155,7 +139,7 @@ def regions(state: PlatformState, most: int = REGIONS_MAX) -> Story:
     yield from in_steps([(GRANT, c.OfferGrant("quota/acme", name, ZERO, ends)) for name in names])
     for number in range(1, OFFERS_MAX):
         yield [(GRANT, c.OfferGrant("quota/acme", names[0], ZERO, ends + number))]
-    scores = tuple((f"plugin/{number:04}", 1) for number in range(ENTRIES_MAX))
+    scores = tuple((f"plugin/{number:04}", 1) for number in range(limits.ENTRIES_MAX))
     yield [(OPERATOR, c.PublishPolicy("heavy", PolicyDocument(scores=scores)))]
     revision = max(key for key, _ in state.policies.items())
     yield from in_steps([(OPERATOR, c.ActivatePolicy(revision, name)) for name in names])
@@ -205,7 +189,7 @@ def reported(state: PlatformState) -> Story:
 
 def _nodes(count: int) -> Iterator[Nodes]:
     for number in range(count):
-        labels = tuple((f"label-{mark}", "v") for mark in range(MARKS_MAX))
+        labels = tuple((f"label-{mark}", "v") for mark in range(limits.MARKS_MAX))
         yield Nodes(f"pool-{number}", labels, (), (), (), 1, PLENTY, PLENTY, (PLENTY,), (PLENTY,))
 
 
@@ -218,7 +202,7 @@ def unreported(state: PlatformState) -> Story:
 
 def published(state: PlatformState) -> Story:
     """Publish more revisions of a policy than are retained; the first one is valid."""
-    for weight in range(3 * POLICIES_MAX):
+    for weight in range(3 * limits.POLICIES_MAX):
         yield [(OPERATOR, c.PublishPolicy("often", PolicyDocument(scores=(("packing", weight),))))]
         if not weight:
             yield [(OPERATOR, c.ActivatePolicy(min(key for key, _ in state.policies.items()), "eu"))]
@@ -227,21 +211,21 @@ def published(state: PlatformState) -> Story:
 def rolled_back(state: PlatformState) -> Story:
     """Roll the policy back, and publish another revision, which removes it."""
     first, *_, last = [key for key, _ in state.policies.items()]
-    yield [(OPERATOR, c.RollBackPolicy(first, last, "r" * REASON_MAX))]
+    yield [(OPERATOR, c.RollBackPolicy(first, last, "r" * limits.REASON_MAX))]
     yield [(OPERATOR, c.PublishPolicy("often", PolicyDocument()))]
 
 
 def named(state: PlatformState) -> Story:
     """Publish the maximum number of policies."""
-    names = [f"policy-{number}" for number in range(POLICY_NAMES_MAX)]
+    names = [f"policy-{number}" for number in range(limits.POLICY_NAMES_MAX)]
     yield from in_steps([(OPERATOR, c.PublishPolicy(name, PolicyDocument())) for name in names])
 
 
 def taken_back(state: PlatformState) -> Story:
     """Roll back each policy, which makes space for another."""
     known = [revision for revision, _ in state.policies.items()]
-    yield from in_steps([(OPERATOR, c.RollBackPolicy(revision, 0, "r" * REASON_MAX)) for revision in known])
-    names = [f"another-{number}" for number in range(POLICY_NAMES_MAX)]
+    yield from in_steps([(OPERATOR, c.RollBackPolicy(revision, 0, "r" * limits.REASON_MAX)) for revision in known])
+    names = [f"another-{number}" for number in range(limits.POLICY_NAMES_MAX)]
     yield from in_steps([(OPERATOR, c.PublishPolicy(name, PolicyDocument())) for name in names])
     assert not any(revision in state.policies for revision in known), "every first policy is removed"
 
@@ -251,17 +235,19 @@ def taken_back(state: PlatformState) -> Story:
 
 def rights(state: PlatformState) -> Story:
     one = a_workload(
-        "db", Template(command=("serve",)), IDENTITIES_MAX, exclusive=True, failover=FailoverMode.ACKNOWLEDGED
+        "db", Template(command=("serve",)), limits.IDENTITIES_MAX, exclusive=True, failover=FailoverMode.ACKNOWLEDGED
     )
     yield [(TENANT, c.PutWorkload(one))]
     uid = state.workload_names[name_key("acme", "db")]
-    for part in split_ranges(((0, IDENTITIES_MAX),), RIGHTS_MAX):
+    for part in split_ranges(((0, limits.IDENTITIES_MAX),), limits.RIGHTS_MAX):
         yield [(ASSIGNMENT, c.GrantRight(uid, part, "eu"))]
-    shares = (Share(template_digest(one.spec.template), IDENTITIES_MAX),)
+    shares = (Share(template_digest(one.spec.template), limits.IDENTITIES_MAX),)
     yield [
         (
             ASSIGNMENT,
-            c.Assign(uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, shares, ((0, IDENTITIES_MAX),)),
+            c.Assign(
+                uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, shares, ((0, limits.IDENTITIES_MAX),)
+            ),
         )
     ]
 
@@ -271,7 +257,7 @@ def no_rights(state: PlatformState) -> Story:
     yield [(ASSIGNMENT, c.Assign(uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, (), ()))]
     (mine,) = assignments_of(state, uid)
     while mine.returning:
-        yield [("region/eu", c.ReleaseRights(uid, first_of(mine.returning, RIGHTS_MAX), mine.revision))]
+        yield [("region/eu", c.ReleaseRights(uid, first_of(mine.returning, limits.RIGHTS_MAX), mine.revision))]
         (mine,) = assignments_of(state, uid)
     yield from deleted(state, "db")
 
@@ -302,9 +288,9 @@ def operated(state: PlatformState) -> Story:
     agents = [a_principal(f"agent/n{number}", Permission.READ, region="eu") for number in many]
     yield from in_steps([(OPERATOR, c.Put(one)) for one in agents])
     yield from in_steps([(OPERATOR, c.Put(_token(number, state.info.at + HOUR))) for number in many])
-    zone, ends = "z" * (TEXT_MAX - 4), state.info.at + HOUR
-    zones = [f"{zone}{number:04}" for number in range(OVERRIDES_MAX)]
-    opened = [OpenOverride(OverrideAction.AVOID_ZONE, "eu", one, "r" * REASON_MAX, ends) for one in zones]
+    zone, ends = "z" * (limits.TEXT_MAX - 4), state.info.at + HOUR
+    zones = [f"{zone}{number:04}" for number in range(limits.OVERRIDES_MAX)]
+    opened = [OpenOverride(OverrideAction.AVOID_ZONE, "eu", one, "r" * limits.REASON_MAX, ends) for one in zones]
     yield from in_steps([(OPERATOR, one) for one in opened])
 
 
@@ -315,7 +301,7 @@ def _token(number: int, expires: int, *, revoked: bool = False) -> Token:
 
 def not_operated(state: PlatformState) -> Story:
     many = range(THINGS)
-    ending = [(OPERATOR, EndOverride(uid, "r" * REASON_MAX)) for uid, _ in state.overrides.items()]
+    ending = [(OPERATOR, EndOverride(uid, "r" * limits.REASON_MAX)) for uid, _ in state.overrides.items()]
     yield from in_steps(ending)
     expires = {name: token.spec.expires for name, token in state.tokens.items()}
     yield from in_steps([(OPERATOR, c.Put(_token(n, expires[f"token-{n}"], revoked=True))) for n in many])

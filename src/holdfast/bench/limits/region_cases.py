@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.bench.limits.case import (
-    OPERATOR,
-    PLENTY,
-    LimitCase,
-    Story,
-    TimePasses,
-    a_class,
-    a_principal,
-    founding,
-    in_steps,
-)
+from holdfast.bench.limits import case
 from holdfast.core.ledger import partial
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.codec import template_digest
@@ -60,15 +50,15 @@ PLENTY_NODE = Resources(2**39, 2**39, 2**39)
 _FIRST: tuple[c.ShippedItem, ...] = (
     *(c.ShippedTemplate(template_digest(one), one) for one in (SERVE, WITH_PORTS)),
     c.ShippedRegion("bench", "eu"),
-    c.ShippedPriorityClass(a_class()),
-    c.ShippedGrant("quota/acme", 1, PLENTY, 2**60),
-    *(c.ShippedPrincipal(a_principal(f"{kind}/*")) for kind in ("agent", "scheduler")),
+    c.ShippedPriorityClass(case.a_class()),
+    c.ShippedGrant("quota/acme", 1, case.PLENTY, 2**60),
+    *(c.ShippedPrincipal(case.a_principal(f"{kind}/*")) for kind in ("agent", "scheduler")),
 )
 
 
-def founded() -> Story:
+def founded() -> case.Story:
     """Create a region with a class, a grant, a scheduler and large nodes."""
-    yield from founding("region/bench")
+    yield from case.founding("region/bench")
     yield [(LINK, c.Ship("platform", 1, 0, 1, _FIRST))]
     yield [(SCHEDULER, OpenSession()), *((f"agent/{name}", OpenSession()) for name in NODES)]
     ports = (FIRST_PORT, PORT_MAX)
@@ -88,7 +78,7 @@ def an_assignment(template: Template, count: int, stage: AssignmentStage = Assig
     )  # fmt: skip
 
 
-def opened(state: RegionState, template: Template, count: int) -> Story:
+def opened(state: RegionState, template: Template, count: int) -> case.Story:
     """Ship an assignment and open its slots."""
     yield [shipped(state, c.ShippedAssignment(an_assignment(template, count)))]
     digest = template_digest(template)
@@ -96,7 +86,7 @@ def opened(state: RegionState, template: Template, count: int) -> Story:
         yield [(REPLICA, c.OpenSlots(UID, digest, tuple(range(first, min(count, first + NAMED_MAX)))))]
 
 
-def ended(state: RegionState, stride: int = 1) -> Story:
+def ended(state: RegionState, stride: int = 1) -> case.Story:
     """End the assignment: bound slots stop, waiting ones are withdrawn, and the assignment is forgotten."""
     yield [shipped(state, c.ShippedAssignment(an_assignment(SERVE, 0, AssignmentStage.ENDED)))]
     count = len(state.slots)
@@ -111,7 +101,7 @@ def ended(state: RegionState, stride: int = 1) -> Story:
     yield [(LINK, c.ForgetAssignment(UID))]
 
 
-def scattered(state: RegionState) -> Story:
+def scattered(state: RegionState) -> case.Story:
     """End the assignment in an order in which each removed slot has neighbors that stay."""
     yield from ended(state, stride=STRIDE)
 
@@ -127,7 +117,7 @@ def _moved(state: RegionState, keys: list[SlotKey]) -> Iterator[tuple[str, Any]]
         yield f"agent/{name}", c.Move(tuple(moves))
 
 
-def replicas(state: RegionState) -> Story:
+def replicas(state: RegionState) -> case.Story:
     """Open the maximum replicas of one workload in one region; one node has the maximum that it accepts."""
     yield from opened(state, SERVE, IDENTITIES_MAX)
     node = state.node_names["n1"]
@@ -137,7 +127,7 @@ def replicas(state: RegionState) -> Story:
         yield [(SCHEDULER, c.Propose((group,), state.info.at + 60_000))]
 
 
-def ports(state: RegionState) -> Story:
+def ports(state: RegionState) -> case.Story:
     """Use every port of the maximum number of nodes that one command can fill."""
     yield from opened(state, WITH_PORTS, CROWD * CROWDED)
     placements = []
@@ -151,7 +141,7 @@ def ports(state: RegionState) -> Story:
 # A node with the maximum of everything
 
 
-def node(state: RegionState) -> Story:
+def node(state: RegionState) -> case.Story:
     many, name = range(MARKS_MAX), "n" * NAME_MAX
     agent = f"agent/{name}"
     devices = tuple(Device("m" * TEXT_MAX) for _ in range(DEVICES_MAX))
@@ -168,37 +158,37 @@ def node(state: RegionState) -> Story:
     taints = tuple(Taint(f"taint-{number}", "v" * TEXT_MAX) for number in many)
     tenancy = tuple(f"tenant-{number}" for number in many)
     uid = state.node_names[name]
-    yield [(OPERATOR, c.AdministerNode(uid, True, True, taints, labels, tenancy, "n" * REASON_MAX))]
+    yield [(case.OPERATOR, c.AdministerNode(uid, True, True, taints, labels, tenancy, "n" * REASON_MAX))]
 
 
-def no_node(state: RegionState) -> Story:
+def no_node(state: RegionState) -> case.Story:
     name = "n" * NAME_MAX
     session = state.session_of[f"agent/{name}"]
     yield [(f"agent/{name}", EndSession(session, "r" * REASON_MAX))]
-    yield [(OPERATOR, c.RemoveNode(state.node_names[name]))]
+    yield [(case.OPERATOR, c.RemoveNode(state.node_names[name]))]
 
 
 # Reservations, reasons, and shipped items
 
 
-def holds(state: RegionState) -> Story:
+def holds(state: RegionState) -> case.Story:
     uid, ends = state.node_names["n1"], state.info.at + HOUR
     one = c.Hold(ReservationPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1), tenant="acme")
-    yield from in_steps([(SCHEDULER, one) for _ in range(HOLDS_MAX)])
+    yield from case.in_steps([(SCHEDULER, one) for _ in range(HOLDS_MAX)])
 
 
-def no_holds(state: RegionState) -> Story:
-    yield from in_steps([(SCHEDULER, c.DropHold(uid)) for uid, _ in state.holds.items()])
+def no_holds(state: RegionState) -> case.Story:
+    yield from case.in_steps([(SCHEDULER, c.DropHold(uid)) for uid, _ in state.holds.items()])
 
 
-def expired(state: RegionState) -> Story:
-    yield TimePasses(HOUR)
+def expired(state: RegionState) -> case.Story:
+    yield case.TimePasses(HOUR)
     uids = [uid for uid, _ in state.holds.items()]
     for first in range(0, len(uids), NAMED_MAX):
         yield [("ledger", c.Expire(holds=tuple(uids[first : first + NAMED_MAX])))]
 
 
-def reasons(state: RegionState) -> Story:
+def reasons(state: RegionState) -> case.Story:
     yield from opened(state, SERVE, 1)
     inner = PendingReason("leaf", 1, "m" * REASON_MAX)
     for _ in range(DEPTH_MAX // 2 - 1):
@@ -208,15 +198,15 @@ def reasons(state: RegionState) -> Story:
     yield [(SCHEDULER, c.ReportPending(UID, template_digest(SERVE), seen, (inner, *others)))]
 
 
-def pools(state: RegionState) -> Story:
+def pools(state: RegionState) -> case.Story:
     yield [shipped(state, *(c.ShippedPool(f"pool-{number}", number) for number in range(STEPS_MAX)))]
 
 
-def no_pools(state: RegionState) -> Story:
+def no_pools(state: RegionState) -> case.Story:
     yield [shipped(state, gone=tuple(c.RemovedObject("node-pool", f"pool-{number}") for number in range(STEPS_MAX)))]
 
 
-def missing(state: RegionState) -> Story:
+def missing(state: RegionState) -> case.Story:
     """Ship a full list without the pools: each record removes some of them."""
     cursor = state.region.cursor
     part = c.Ship("platform", 1, 0, cursor + 1, _FIRST, full=True)
@@ -226,17 +216,17 @@ def missing(state: RegionState) -> Story:
 
 
 CASES = (
-    LimitCase("replicas", "region", (
+    case.LimitCase("replicas", "region", (
         "partial.PARTS_MAX", "limits.IDENTITIES_MAX", "platform.COUNT_MAX",
         "limits.NODE_SLOTS_MAX"), replicas, ended),
-    LimitCase("scattered", "region", ("limits.IDENTITIES_MAX",), replicas, scattered),
-    LimitCase("ports", "region", ("limits.PORTS_MAX", "region.PORT_MAX", "limits.NODE_PORTS_MAX"), ports, ended),
-    LimitCase("node", "region", (
+    case.LimitCase("scattered", "region", ("limits.IDENTITIES_MAX",), replicas, scattered),
+    case.LimitCase("ports", "region", ("limits.PORTS_MAX", "region.PORT_MAX", "limits.NODE_PORTS_MAX"), ports, ended),
+    case.LimitCase("node", "region", (
         "limits.DEVICES_MAX", "limits.MARKS_MAX", "region.NAME_MAX", "region.ADDRESS_MAX", "topology.PRESENT_MAX",
         "topology.PRESENT_NAME_MAX", "limits.TEXT_MAX", "limits.REASON_MAX"), node, no_node),
-    LimitCase("holds", "region", ("limits.ENTRIES_MAX", "region.HOLDS_MAX"), holds, no_holds),
-    LimitCase("expiry", "region", ("limits.ENTRIES_MAX",), holds, expired, is_timed=False),
-    LimitCase("reasons", "region", ("region.REASONS_MAX", "limits.DEPTH_MAX"), reasons, ended),
-    LimitCase("step", "region", ("region.STEPS_MAX",), pools, no_pools),
-    LimitCase("list", "region", ("region.REMOVED_MAX",), pools, missing),
+    case.LimitCase("holds", "region", ("limits.ENTRIES_MAX", "region.HOLDS_MAX"), holds, no_holds),
+    case.LimitCase("expiry", "region", ("limits.ENTRIES_MAX",), holds, expired, is_timed=False),
+    case.LimitCase("reasons", "region", ("region.REASONS_MAX", "limits.DEPTH_MAX"), reasons, ended),
+    case.LimitCase("step", "region", ("region.STEPS_MAX",), pools, no_pools),
+    case.LimitCase("list", "region", ("region.REMOVED_MAX",), pools, missing),
 )  # fmt: skip

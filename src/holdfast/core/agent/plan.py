@@ -13,16 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from holdfast.core.agent import processes
 from holdfast.core.agent.bindings import BoundSlot
-from holdfast.core.agent.processes import (
-    NOT_PROBED,
-    ProbeState,
-    ProcessRun,
-    ProcessState,
-    give_up_at,
-    may_restart,
-    restart_at,
-)
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.structs import Revision, SlotKey
@@ -44,8 +36,8 @@ class AgentView(Struct, frozen=True):
     """
 
     bound: Sequence[BoundSlot]
-    runs: Mapping[RunKey, ProcessRun]
-    pulses: Mapping[RunKey, ProbeState]
+    runs: Mapping[RunKey, processes.ProcessRun]
+    pulses: Mapping[RunKey, processes.ProbeState]
     templates: Mapping[str, Template]
     received: Mapping[SlotKey, Revision]
     barred: frozenset[RunKey]
@@ -85,10 +77,10 @@ def plan(view: AgentView) -> AgentSteps:
     return steps
 
 
-def _end_unwanted(steps: AgentSteps, key: RunKey, run: ProcessRun, grace_ms: int) -> None:
-    if run.here is ProcessState.ENDED:
+def _end_unwanted(steps: AgentSteps, key: RunKey, run: processes.ProcessRun, grace_ms: int) -> None:
+    if run.here is processes.ProcessState.ENDED:
         steps.forgets.append(key)
-    elif run.here is ProcessState.RUNNING:
+    elif run.here is processes.ProcessState.RUNNING:
         steps.stops.append((*key, grace_ms))
 
 
@@ -101,7 +93,7 @@ class _Slot:
         self._steps = steps
         self._one = one
         self._run = view.runs.get(key)
-        self._pulse = view.pulses.get(key, NOT_PROBED)
+        self._pulse = view.pulses.get(key, processes.NOT_PROBED)
         self._template = view.templates[one.template]
 
     def step(self) -> None:
@@ -141,9 +133,9 @@ class _Slot:
         run, one = self._run, self._one
         if run is None:
             self._move(Phase.FAILED, "exit", "nothing of it was found on its node")
-        elif run.here is ProcessState.ENDED:
+        elif run.here is processes.ProcessState.ENDED:
             self._ended(run)
-        elif run.here is ProcessState.STOPPING:
+        elif run.here is processes.ProcessState.STOPPING:
             return
         elif self._pulse.failed:
             self._steps.stops.append((one.slot, one.epoch, self._grace_ms()))
@@ -154,7 +146,7 @@ class _Slot:
         elif one.phase in (Phase.READY, Phase.SERVING) and not self._pulse.ready:
             self._move(Phase.RUNNING, "probe-lost", self._pulse.detail)
 
-    def _ended(self, run: ProcessRun) -> None:
+    def _ended(self, run: processes.ProcessRun) -> None:
         phase = self._one.phase
         if self._is_done(run) and phase is Phase.STARTING:
             self._move(Phase.RUNNING, "running")
@@ -165,18 +157,18 @@ class _Slot:
         else:
             self._move(Phase.FAILED, run.cause, run.detail)
 
-    def _is_done(self, run: ProcessRun) -> bool:
-        return self._one.batch and run.here is ProcessState.ENDED and run.code == 0
+    def _is_done(self, run: processes.ProcessRun) -> bool:
+        return self._one.batch and run.here is processes.ProcessState.ENDED and run.code == 0
 
     def _find_again(self) -> None:
         """Report an unknown slot: adopt its run, or report how it ended."""
         run, one = self._run, self._one
         may_keep = (one.slot, one.epoch) not in self._sight.barred
-        if run is not None and run.here is ProcessState.RUNNING and not may_keep:
+        if run is not None and run.here is processes.ProcessState.RUNNING and not may_keep:
             self._steps.stops.append((one.slot, one.epoch, 0))
-        elif run is not None and may_keep and (run.here is ProcessState.RUNNING or self._is_done(run)):
+        elif run is not None and may_keep and (run.here is processes.ProcessState.RUNNING or self._is_done(run)):
             self._move(Phase.RUNNING, "found-again")
-        elif run is None or run.here is ProcessState.ENDED:
+        elif run is None or run.here is processes.ProcessState.ENDED:
             self._move(Phase.FAILED, "gone", "" if run is None else run.detail)
 
     def _restart(self) -> None:
@@ -184,10 +176,10 @@ class _Slot:
         if (one.slot, one.epoch) in self._sight.started:
             self._move(Phase.STARTING, "restarted")
             return
-        if run is not None and run.here is not ProcessState.ENDED:
+        if run is not None and run.here is not processes.ProcessState.ENDED:
             return
-        again = may_restart(self._template, one, run)
-        due = restart_at(one, run, now) if again else give_up_at(one, run, now)
+        again = processes.may_restart(self._template, one, run)
+        due = processes.restart_at(one, run, now) if again else processes.give_up_at(one, run, now)
         if now < due:
             self._steps.requeue_at(due)
         elif not again:
@@ -199,9 +191,9 @@ class _Slot:
 
     def _terminate(self) -> None:
         run, one = self._run, self._one
-        if run is None or run.here is ProcessState.ENDED:
+        if run is None or run.here is processes.ProcessState.ENDED:
             self._move(Phase.RELEASED, "stopped", "" if run is None else run.detail)
-        elif run.here is ProcessState.RUNNING:
+        elif run.here is processes.ProcessState.RUNNING:
             self._steps.stops.append((one.slot, one.epoch, self._grace_ms()))
 
     def _grace_ms(self) -> int:

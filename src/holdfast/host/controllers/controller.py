@@ -20,14 +20,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.reconciler import ReconcileKey, Reconciler, ReconcileResult, keys_to_wake
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.controllers.ledger_client import (
-    LedgerClient,
-    LedgerView,
-    Proposer,
-    SendFailure,
-    one_line_error,
-    worst_failure,
-)
+from holdfast.host.controllers import ledger_client
 from holdfast.host.controllers.worker_pool import WorkerPool
 from holdfast.host.controllers.workqueue import QueueOptions, WorkItem, WorkQueue
 from holdfast.host.ports.clock import Clock
@@ -88,7 +81,7 @@ class Controller(Generic[S]):
     def __init__(
         self,
         reconciler: Reconciler[S],
-        ledger: LedgerClient[S],
+        ledger: ledger_client.LedgerClient[S],
         clock: Clock,
         metrics: Metrics,
         seed: int,
@@ -104,7 +97,7 @@ class Controller(Generic[S]):
         self._seed = seed
         self._options = options
         self._queue = WorkQueue(clock, self.name, seed=seed, options=options.queue)
-        self._proposer = Proposer(self.name, ledger, clock, metrics, options.submit_ms)
+        self._proposer = ledger_client.Proposer(self.name, ledger, clock, metrics, options.submit_ms)
         self._failing: dict[ReconcileKey, FailingKey] = {}
         #: Keys refused for a stale view: the revision that each waits for, and the end of its back-off.
         self._behind: dict[ReconcileKey, tuple[Revision, int]] = {}
@@ -187,7 +180,7 @@ class Controller(Generic[S]):
         self._settle(taken.key, None)
         return None
 
-    async def _named(self, key: ReconcileKey, work: Coroutine[Any, Any, SendFailure | None]) -> None:
+    async def _named(self, key: ReconcileKey, work: Coroutine[Any, Any, ledger_client.SendFailure | None]) -> None:
         """Settle a key with the result of the work, or its error."""
         try:
             problem = await work
@@ -195,19 +188,19 @@ class Controller(Generic[S]):
             problem = self._raised(key, error)
         self._settle(key, problem)
 
-    def _raised(self, key: ReconcileKey, error: Exception) -> SendFailure:
+    def _raised(self, key: ReconcileKey, error: Exception) -> ledger_client.SendFailure:
         self._name_error("reconcile-raised", error, key=key)
         self._metrics.count("reconcile_total", controller=self.name, result="raised")
-        return SendFailure("raised", one_line_error(error))
+        return ledger_client.SendFailure("raised", ledger_client.one_line_error(error))
 
     async def _send(
-        self, key: ReconcileKey, view: LedgerView[S], outcome: ReconcileResult, *, unasked: bool
-    ) -> SendFailure | None:
+        self, key: ReconcileKey, view: ledger_client.LedgerView[S], outcome: ReconcileResult, *, unasked: bool
+    ) -> ledger_client.SendFailure | None:
         sent = await self._proposer.send(view, outcome.commands)
         if unasked and None in sent:
             self._metrics.count("reconcile_caught", controller=self.name)
             self._logger.warning("resync-caught", key=key)
-        problem = worst_failure([problem for problem in sent if problem is not None])
+        problem = ledger_client.worst_failure([problem for problem in sent if problem is not None])
         self._metrics.count("reconcile_total", controller=self.name, result=problem.result if problem else "sent")
         self._look_again(key, view.now, outcome.requeue_at, failed=problem is not None)
         return problem
@@ -221,7 +214,7 @@ class Controller(Generic[S]):
             soonest = self._options.queue.backoff_first_ms if failed else self._options.soonest_ms
             self._queue.add_after(key, max(again_at - now, soonest))
 
-    def _reconcile(self, view: LedgerView[S], key: ReconcileKey) -> ReconcileResult:
+    def _reconcile(self, view: ledger_client.LedgerView[S], key: ReconcileKey) -> ReconcileResult:
         began = self._clock.boot()
         try:
             return self._reconciler.reconcile(view.state, key, view.now)
@@ -254,7 +247,7 @@ class Controller(Generic[S]):
             if number % LIST_CHUNK == 0:
                 await self._clock.sleep(0)
 
-    def _settle(self, key: ReconcileKey, problem: SendFailure | None) -> None:
+    def _settle(self, key: ReconcileKey, problem: ledger_client.SendFailure | None) -> None:
         self._behind.pop(key, None)
         if problem is None:
             self._queue.forget(key)

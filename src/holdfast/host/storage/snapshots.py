@@ -18,17 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
+from holdfast.core.ledger.state import snapshot
 from holdfast.core.ledger.state.chunks import chunk_steps
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.ledger.state.snapshot import (
-    Manifest,
-    ManifestEntry,
-    decode_manifest,
-    encode_manifest,
-    manifest_entry,
-    manifest_of,
-    verify,
-)
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import Head, Store, StoreCorrupt, StoreError, WriteOk
 from holdfast.host.runtime import gc_tuning
@@ -148,22 +140,22 @@ class Snapshotter(Generic[S]):
             self._logger.info("snapshot-leftover-removed", snapshot=seq)
         self._is_clean = True
 
-    async def take(self) -> Manifest:
+    async def take(self) -> snapshot.Manifest:
         """Write and verify a snapshot, then drop and trim what it replaces."""
         began, log_bytes = self._clock.boot(), self._durable.log_bytes
         fork = self._durable.state.fork()
         seq = fork.info.seq
-        parts: list[ManifestEntry] = []
+        parts: list[snapshot.ManifestEntry] = []
         for chunk in chunk_steps(fork):
             if chunk is not None:
                 await self._store.put_chunk(seq, chunk.name, chunk.raw)
-                parts.append(manifest_entry(chunk))
+                parts.append(snapshot.manifest_entry(chunk))
             await self._clock.sleep(REST_MS)
-        manifest = manifest_of(fork, parts)
+        manifest = snapshot.manifest_of(fork, parts)
         for _ in fork.release():
             await self._clock.sleep(REST_MS)
         await self._read_back(manifest)
-        await self._store.put_manifest(seq, encode_manifest(manifest))
+        await self._store.put_manifest(seq, snapshot.encode_manifest(manifest))
         self._seen_whole.add(seq)
         self._last, self._last_bytes, self._log_bytes = seq, manifest.size_bytes, log_bytes
         self._metrics.count("snapshots")
@@ -175,11 +167,11 @@ class Snapshotter(Generic[S]):
         await self.trim()
         return manifest
 
-    async def _read_back(self, manifest: Manifest) -> None:
+    async def _read_back(self, manifest: snapshot.Manifest) -> None:
         for place, part in enumerate(manifest.parts):
             raw = await self._store.get_chunk(manifest.seq, part.name)
             try:
-                verify(manifest, place, raw)
+                snapshot.verify(manifest, place, raw)
             except Corrupt as error:
                 await self._store.drop_snapshot(manifest.seq)
                 raise StoreCorrupt(f"{self._store.name} did not return the written bytes: {error}") from error
@@ -196,9 +188,9 @@ class Snapshotter(Generic[S]):
         if seq in self._seen_whole:
             return True
         try:
-            manifest = decode_manifest(raw, self._durable.definition.level)
+            manifest = snapshot.decode_manifest(raw, self._durable.definition.level)
             for place, part in enumerate(manifest.parts):
-                verify(manifest, place, await self._store.get_chunk(seq, part.name))
+                snapshot.verify(manifest, place, await self._store.get_chunk(seq, part.name))
                 await self._clock.sleep(REST_MS)
         except (Corrupt, StoreCorrupt, UpgradeNeeded) as error:
             self._metrics.count("snapshots_damaged")

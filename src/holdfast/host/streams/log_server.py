@@ -20,13 +20,7 @@ from holdfast.host.errors import NotReached
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import StoreCorrupt, StoreError
 from holdfast.host.ports.transport import Framing, StreamReply
-from holdfast.host.protocol.log_stream import (
-    LogBatch,
-    LogHeartbeat,
-    Message,
-    SnapshotBegin,
-    SnapshotChunk,
-)
+from holdfast.host.protocol import log_stream
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.streams.resume import proven_leader, resume_point, stream_frames
 
@@ -60,7 +54,7 @@ class _Stream:
         metrics = self._ledger.metrics
         metrics.gauge("mirror_streams", metrics.gauged("mirror_streams") + by)
 
-    async def _messages(self) -> AsyncGenerator[Message, None]:
+    async def _messages(self) -> AsyncGenerator[log_stream.Message, None]:
         if self._told is None:
             async with aclosing(self._snapshot()) as parts:
                 async for part in parts:
@@ -69,30 +63,30 @@ class _Stream:
             for message in await self._next():
                 yield message
 
-    def _last(self) -> Message:
-        return LogHeartbeat(self._ledger.durable.state.info.at, self._ledger.durable.token(), leads=False)
+    def _last(self) -> log_stream.Message:
+        return log_stream.LogHeartbeat(self._ledger.durable.state.info.at, self._ledger.durable.token(), leads=False)
 
-    async def _snapshot(self) -> AsyncGenerator[Message, None]:
+    async def _snapshot(self) -> AsyncGenerator[log_stream.Message, None]:
         """Yield the newest intact snapshot; without one, an empty begin."""
         store = self._ledger.store
         self._ledger.metrics.count("mirror_loads")
         for seq, raw in await store.manifests():
             try:
                 manifest = decode_manifest(raw)
-                yield SnapshotBegin(raw)
+                yield log_stream.SnapshotBegin(raw)
                 for place, part in enumerate(manifest.parts):
                     chunk = await store.get_chunk(seq, part.name)
                     verify(manifest, place, chunk)
-                    yield SnapshotChunk(chunk)
+                    yield log_stream.SnapshotChunk(chunk)
             except (Corrupt, StoreCorrupt, UpgradeNeeded) as error:
                 self._logger.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)
                 continue
             self._told = manifest.seq
             return
-        yield SnapshotBegin()
+        yield log_stream.SnapshotBegin()
         self._told = 0
 
-    async def _next(self) -> list[Message]:
+    async def _next(self) -> list[log_stream.Message]:
         """Return the batches after the position; after a while without one, a heartbeat."""
         ledger, told = self._ledger, self._told
         assert told is not None, "a snapshot, or an empty begin, comes first"
@@ -101,13 +95,13 @@ class _Stream:
         except NotReached:
             leader = proven_leader(ledger)
             is_here = ledger.durable.state.info.seq == told
-            return [LogHeartbeat(leader.term.now(), ledger.durable.token())] if is_here else []
+            return [log_stream.LogHeartbeat(leader.term.now(), ledger.durable.token())] if is_here else []
         stored = await ledger.store.read(told + 1, READ_BYTES)
         # No turn of the loop from here on: completeness and time are of the same moment.
         leader, head = proven_leader(ledger), ledger.durable.state.info.seq
         now = leader.term.now()
-        steps: list[Message] = [
-            LogBatch(one.raw, one.digest, now, one.seq == head) for one in stored if told < one.seq <= head
+        steps: list[log_stream.Message] = [
+            log_stream.LogBatch(one.raw, one.digest, now, one.seq == head) for one in stored if told < one.seq <= head
         ]
         if not steps:
             raise StoreError(f"{ledger.store.name}: batch {told + 1} is in the log and cannot be read yet")

@@ -24,16 +24,8 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import NotReached, StateDiffers, show_token
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Request, StreamDeclined, Transport, TransportError, first_value
+from holdfast.host.protocol import log_stream
 from holdfast.host.protocol.commands import LEADER, read_problem
-from holdfast.host.protocol.log_stream import (
-    LOG,
-    SINCE,
-    LogBatch,
-    LogHeartbeat,
-    SnapshotBegin,
-    SnapshotChunk,
-    read_message,
-)
 from holdfast.host.protocol.session_client import SessionClient
 from holdfast.host.protocol.time_offset import LeaderKey
 from holdfast.host.runtime import gc_tuning
@@ -158,8 +150,8 @@ class Mirror:
 
     def _request(self) -> Request:
         place = self._position()
-        query = ((SINCE, show_token(place)),) if place is not None else ()
-        return Request("GET", LOG, query, self._session.headers())
+        query = ((log_stream.SINCE, show_token(place)),) if place is not None else ()
+        return Request("GET", log_stream.LOG, query, self._session.headers())
 
     def _position(self) -> RevisionToken | None:
         """Return the batch to resume after; None: start from a snapshot. An incomplete restore is discarded."""
@@ -192,26 +184,26 @@ class Mirror:
 
     def _take(self, server: str, frame: bytes) -> None:
         try:
-            message = read_message(frame)
+            message = log_stream.read_message(frame)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self.last_error = f"{server} sends what this version cannot read: {error}"
             raise _Broken("unreadable") from error
         match message:
-            case SnapshotBegin(manifest):
+            case log_stream.SnapshotBegin(manifest):
                 self._loading = MirrorLoad(manifest)
-            case SnapshotChunk(raw):
+            case log_stream.SnapshotChunk(raw):
                 (self._loading or MirrorLoad()).take(raw)
-            case LogBatch():
+            case log_stream.LogBatch():
                 self._step(message)
-            case LogHeartbeat(leads=False):
+            case log_stream.LogHeartbeat(leads=False):
                 self._session.try_another_server(server)
                 raise _Broken("not-leading")
-            case LogHeartbeat(at, place):
+            case log_stream.LogHeartbeat(at, place):
                 if place != self._position():
                     raise Corrupt(f"the log is at {show_token(place)}, this mirror is not")
                 self._heard(at, at)
 
-    def _step(self, step: LogBatch) -> None:
+    def _step(self, step: log_stream.LogBatch) -> None:
         """Apply the next batch. Raise `Corrupt` if it does not follow, or `UpgradeNeeded`."""
         state = self._loading.state if self._loading is not None else self.state
         batch = REGION.batches.read(step.raw, state.info.digest, step.digest)

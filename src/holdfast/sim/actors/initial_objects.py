@@ -7,28 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.core.model.objects import tenants
 from holdfast.core.model.objects import workloads as rules
 from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec
-from holdfast.core.model.objects.tenants import (
-    PriorityClass,
-    PriorityClassSpec,
-    Quota,
-    QuotaSpec,
-    RecoveryBudget,
-    RecoveryBudgetSpec,
-    Tenant,
-    TenantSpec,
-)
 from holdfast.core.model.objects.topology import Region
-from holdfast.core.model.objects.workloads import (
-    FailoverMode,
-    OnDisconnect,
-    Placement,
-    Recovery,
-    Template,
-    Workload,
-    WorkloadSpec,
-)
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.quantities import parse_cpu, parse_memory
 from holdfast.core.model.values.resources import Resources
@@ -74,16 +56,16 @@ class ScenarioObjects:
             )
         ]
         for name, (priority, reclaimable, may_preempt) in CLASSES.items():
-            spec = PriorityClassSpec(priority=priority, reclaimable=reclaimable, may_preempt=may_preempt)
-            found.append(PriorityClass(meta=Meta(name=name), spec=spec))
+            spec = tenants.PriorityClassSpec(priority=priority, reclaimable=reclaimable, may_preempt=may_preempt)
+            found.append(tenants.PriorityClass(meta=Meta(name=name), spec=spec))
         regions = tuple(self._sites)
         found += [Region(meta=Meta(name=name), spec=site) for name, site in self._sites.items()]
         for name, quota in self.quotas.items():
-            found.append(Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=tuple(CLASSES))))
-            found.append(Quota(meta=Meta(name=name), spec=quota))
+            found.append(tenants.Tenant(meta=Meta(name=name), spec=tenants.TenantSpec(priority_classes=tuple(CLASSES))))
+            found.append(tenants.Quota(meta=Meta(name=name), spec=quota))
         for name, budget in self._scenario.budgets.items():
-            spec_ = RecoveryBudgetSpec(regions=regions, each=amounts(budget.cpu, budget.memory))
-            found.append(RecoveryBudget(meta=Meta(name=name), spec=spec_))
+            spec_ = tenants.RecoveryBudgetSpec(regions=regions, each=amounts(budget.cpu, budget.memory))
+            found.append(tenants.RecoveryBudget(meta=Meta(name=name), spec=spec_))
         return found
 
     def meant(self, node: str) -> dict[str, Any]:
@@ -102,32 +84,32 @@ class ScenarioObjects:
         """Return the largest replica count that a user requests for a workload."""
         return 2 * self._scenario.workloads[workload].replicas
 
-    def _quota(self, tenant: str) -> QuotaSpec:
+    def _quota(self, tenant: str) -> tenants.QuotaSpec:
         mine = [one.spec for one in self.workloads if one.meta.tenant == tenant]
         return quota_of(self.emergency(tenant), mine, self._plan.odd(f"tenant/{tenant}"))
 
-    def _workload(self, name: str, asked: WorkloadShape) -> Workload:
+    def _workload(self, name: str, asked: WorkloadShape) -> rules.Workload:
         """Return one workload. Critical and exclusive ones are probed; the others are ready when they run."""
         failover = (
-            FailoverMode.LEASED
+            rules.FailoverMode.LEASED
             if asked.leased
-            else FailoverMode.ACKNOWLEDGED
+            else rules.FailoverMode.ACKNOWLEDGED
             if asked.exclusive
-            else FailoverMode.ADDITIVE
+            else rules.FailoverMode.ADDITIVE
         )
         spread = (rules.Spread("zone", asked.spread),) if asked.spread else ()
-        template = Template(command=("run", name), need=amounts(asked.cpu, asked.memory), ports=1, spread=spread)
+        template = rules.Template(command=("run", name), need=amounts(asked.cpu, asked.memory), ports=1, spread=spread)
         probed = asked.exclusive or asked.priority == "critical"
-        spec = WorkloadSpec(
+        spec = rules.WorkloadSpec(
             template=replace(template, startup=STARTUP, readiness=READINESS, liveness=LIVENESS) if probed else template,
             replicas=asked.replicas,
             priority_class=asked.priority,
             exclusive=asked.exclusive,
-            placement=Placement(regions=asked.regions),
+            placement=rules.Placement(regions=asked.regions),
             disruption_max=PLENTY,
             failover=failover,
-            on_disconnect=OnDisconnect.STOP if asked.leased else OnDisconnect.KEEP,
-            recovery=Recovery(budget=asked.recovery),
+            on_disconnect=rules.OnDisconnect.STOP if asked.leased else rules.OnDisconnect.KEEP,
+            recovery=rules.Recovery(budget=asked.recovery),
         )
         odd, sites = self._plan.odd(name), tuple(self._sites.values())
-        return Workload(meta=Meta(name=name, tenant=asked.tenant), spec=apply_rules(spec, odd, sites))
+        return rules.Workload(meta=Meta(name=name, tenant=asked.tenant), spec=apply_rules(spec, odd, sites))

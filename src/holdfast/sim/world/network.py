@@ -21,16 +21,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from holdfast.host.ports.transport import (
-    NoAnswer,
-    Reply,
-    Request,
-    RequestHandler,
-    StreamDeclined,
-    StreamReply,
-    Unreachable,
-    serve_nothing,
-)
+from holdfast.host.ports import transport
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.sim.world.calls import InFlightCall, Message
 from holdfast.sim.world.links import CALM, LinkLayer, NetworkConditions
@@ -65,11 +56,11 @@ class SimNetwork(LinkLayer):
         """Serve, refuse or reset a copy of a request that reached its machine. The process may have ended meanwhile."""
         found = aimed_at or self.peers.get(call.peer)
         if found is None:
-            call.refuse(Unreachable(f"there is no {call.peer} in the network"))
+            call.refuse(transport.Unreachable(f"there is no {call.peer} in the network"))
         elif found.has_left:
             call.reset()
         elif not found.is_listening:
-            call.refuse(Unreachable(f"{call.peer} does not listen yet"))
+            call.refuse(transport.Unreachable(f"{call.peer} does not listen yet"))
         elif not call.is_hung_up:
             found.accept(call)
 
@@ -87,7 +78,7 @@ class SimTransport:
         self.has_left = False
         #: Whether a listener is open at its address: a server opens it at its start.
         self.is_listening = True
-        self._serving_with: RequestHandler = serve_nothing
+        self._serving_with: transport.RequestHandler = transport.serve_nothing
         #: The context of the serving process: handlers run in it, not in the caller's.
         self._context = copy_context()
         #: Its own calls to peers, and the requests that it serves.
@@ -95,26 +86,26 @@ class SimTransport:
         self._serving: dict[asyncio.Task[None], InFlightCall] = {}
         self._logger = Logger("transport", peer=name, life=life)
 
-    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    async def call(self, peer: str, request: transport.Request, timeout_ms: int) -> transport.Reply:
         call = await self._begin_call(peer, request, is_stream=False)
         try:
             message = await call.next(timeout_ms)
         finally:
             self._end_call(call)
-        assert isinstance(message, Reply), f"{peer} ended without an answer to {call.what}"
+        assert isinstance(message, transport.Reply), f"{peer} ended without an answer to {call.what}"
         return message
 
-    async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+    async def stream(self, peer: str, request: transport.Request, idle_ms: int) -> AsyncIterator[bytes]:
         call = await self._begin_call(peer, request, is_stream=True)
         try:
             while (message := await call.next(idle_ms)) is not None:
-                if isinstance(message, Reply):
-                    raise StreamDeclined(message)
+                if isinstance(message, transport.Reply):
+                    raise transport.StreamDeclined(message)
                 yield message
         finally:
             self._end_call(call)
 
-    def serve(self, serving: RequestHandler) -> None:
+    def serve(self, serving: transport.RequestHandler) -> None:
         self._serving_with = serving
         self._context = copy_context()
 
@@ -140,7 +131,7 @@ class SimTransport:
         """Leave the network in order: its calls end with `NoAnswer`; served requests have ended on return."""
         if not self.has_left:
             for call in self._calls:
-                call.fail(NoAnswer(f"{self.name} left the network before it was answered"))
+                call.fail(transport.NoAnswer(f"{self.name} left the network before it was answered"))
             self._leave()
         while self._serving:
             for task in self._serving:
@@ -159,11 +150,11 @@ class SimTransport:
             task.cancel()
             call.reset()
 
-    async def _begin_call(self, peer: str, request: Request, *, is_stream: bool) -> InFlightCall:
+    async def _begin_call(self, peer: str, request: transport.Request, *, is_stream: bool) -> InFlightCall:
         if self.is_dead:
             await self.network.loop.create_future()
         if self.has_left:
-            raise Unreachable(f"{self.name} has left the network")
+            raise transport.Unreachable(f"{self.name} has left the network")
         peer = peer.removeprefix("https://")  # operators write the address of a region as a URL
         call = InFlightCall(self.network, self, peer, request, self.network.buffer if is_stream else None)
         self._calls[call] = None
@@ -190,7 +181,7 @@ class SimTransport:
         except Exception as error:
             self._logger.error("serving-raised", error, verb=call.request.verb, path=call.request.path)
             self.network.failures.append(f"{self.name} failed to serve {call.what}: {type(error).__name__}: {error}")
-            self._send(call, NoAnswer(f"{self.name} failed to serve {call.what}"))
+            self._send(call, transport.NoAnswer(f"{self.name} failed to serve {call.what}"))
         finally:
             task = asyncio.current_task()
             assert task is not None
@@ -198,16 +189,16 @@ class SimTransport:
 
     async def _answer(self, call: InFlightCall) -> None:
         found = await self._serving_with(replace(call.request, proven=call.asker.certificate))
-        if isinstance(found, Reply):
+        if isinstance(found, transport.Reply):
             self._send(call, found)
         elif call.is_stream:
             await self._pour(call, found)
             self._send(call, None)
         else:
             await _close(found.messages)
-            self._send(call, StreamDeclined(Reply(406, body=b"this is answered with a stream")))
+            self._send(call, transport.StreamDeclined(transport.Reply(406, body=b"this is answered with a stream")))
 
-    async def _pour(self, call: InFlightCall, flow: StreamReply) -> None:
+    async def _pour(self, call: InFlightCall, flow: transport.StreamReply) -> None:
         try:
             async for message in flow.messages:
                 await call.room.acquire()

@@ -17,17 +17,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from holdfast.host.ports.store import (
-    Head,
-    StoredBatch,
-    StoreError,
-    StoreUsage,
-    WriteFull,
-    WriteOk,
-    WriteOutcome,
-    WriteUnknown,
-    check_follows,
-)
+from holdfast.host.ports import store
 from holdfast.sim.world.store_service import StorePath, StoreService
 
 T = TypeVar("T")
@@ -67,26 +57,26 @@ class StoreConnection:
             self.is_dead = True
             self._service.count("deaths")
 
-    async def head(self) -> Head:
+    async def head(self) -> store.Head:
         return await self._ask(self._disk.head)
 
-    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
-        check_follows(after, batch)
+    async def append(self, after: store.Head, batch: store.StoredBatch) -> store.WriteOutcome:
+        store.check_follows(after, batch)
 
-        async def land() -> WriteOutcome:
+        async def land() -> store.WriteOutcome:
             if self._is_refused():
-                return WriteFull(f"{self.name} says that there is no room for batch {batch.seq}")
+                return store.WriteFull(f"{self.name} says that there is no room for batch {batch.seq}")
             return await self._disk.append(after, batch)
 
         return await self._write("append", land)
 
-    async def touch(self, at: Head) -> WriteOutcome:
+    async def touch(self, at: store.Head) -> store.WriteOutcome:
         return await self._write("touch", lambda: self._disk.touch(at))
 
-    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[store.StoredBatch]:
         return await self._ask(lambda: self._disk.read(first, size_bytes))
 
-    async def wait(self, seen: Head, timeout_ms: int) -> Head:
+    async def wait(self, seen: store.Head, timeout_ms: int) -> store.Head:
         return await self._ask(lambda: self._disk.wait(seen, timeout_ms))
 
     async def put_chunk(self, seq: int, name: str, raw: bytes) -> None:
@@ -107,10 +97,10 @@ class StoreConnection:
     async def unfinished(self) -> list[int]:
         return await self._ask(self._disk.unfinished)
 
-    async def trim(self, log_id: str, floor: int) -> WriteOutcome:
+    async def trim(self, log_id: str, floor: int) -> store.WriteOutcome:
         return await self._write("trim", lambda: self._disk.trim(log_id, floor))
 
-    async def usage(self) -> StoreUsage:
+    async def usage(self) -> store.StoreUsage:
         return await self._ask(self._disk.usage)
 
     async def reclaim(self) -> None:
@@ -136,15 +126,15 @@ class StoreConnection:
         fate = await self._begin()
         return await self._heard(self._service.on_its_own(self._there(fate, work)), fate)
 
-    async def _write(self, what: str, work: Callable[[], Awaitable[WriteOutcome]]) -> WriteOutcome:
+    async def _write(self, what: str, work: Callable[[], Awaitable[store.WriteOutcome]]) -> store.WriteOutcome:
         """Run a change with an outcome: it may be applied late, and a lost answer is `WriteUnknown`."""
         fate = await self._begin()
         sent = self._service.on_its_own(self._there(fate, work, may_be_late=True))
         try:
             return await self._heard(sent, fate)
-        except StoreError as error:
+        except store.StoreError as error:
             self._service.count(f"{what}_unknown")
-            return WriteUnknown(str(error))
+            return store.WriteUnknown(str(error))
 
     async def _begin(self) -> StoreCallFate:
         await self._for_the_living()
@@ -174,10 +164,10 @@ class StoreConnection:
             await self._lose("sent_late", fate)
         try:
             result = await work()
-        except StoreError:
+        except store.StoreError:
             await self._pass(fate.answer_ms, fate)
             raise
-        if self.is_dead and isinstance(result, WriteOk):
+        if self.is_dead and isinstance(result, store.WriteOk):
             self._service.count("landed_after_death")
         return result
 
@@ -189,10 +179,10 @@ class StoreConnection:
                 await self._pass(fate.answer_ms, fate)
                 if fate.answer_lost:
                     await self._lose("answers_lost", fate)
-            except StoreError:
-                self._service.count("landed_unheard", isinstance(result, WriteOk))
+            except store.StoreError:
+                self._service.count("landed_unheard", isinstance(result, store.WriteOk))
                 raise
-        except StoreError:
+        except store.StoreError:
             await self._for_the_living()
             raise
         await self._for_the_living()
@@ -225,7 +215,7 @@ class StoreConnection:
     def _with_room(self, what: str, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         async def put() -> None:
             if self._is_refused():
-                raise StoreError(f"{self.name}: no room for {what}\nhint: trim the log or drop a snapshot")
+                raise store.StoreError(f"{self.name}: no room for {what}\nhint: trim the log or drop a snapshot")
             await work()
 
         return put
@@ -235,5 +225,5 @@ class StoreConnection:
         self._service.count("full", refused)
         return refused
 
-    def _error(self, why: str) -> StoreError:
-        return StoreError(f"{self._way.host} cannot reach {self.name}: {why}\nhint: try again")
+    def _error(self, why: str) -> store.StoreError:
+        return store.StoreError(f"{self._way.host} cannot reach {self.name}: {why}\nhint: try again")

@@ -18,16 +18,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.records.decisions import NUMBER_BYTES, StoredDecision, unpack
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.ports.index_store import (
-    PARTS_MAX,
-    PLACEMENTS_MAX,
-    AssignmentRef,
-    DecidedRequest,
-    DecisionPage,
-    DecisionQuery,
-    DecisionRecord,
-    IndexPosition,
-)
+from holdfast.host.ports import index_store
 
 #: Parts searched for a node in one step; and limits of a page, in bytes and parts.
 STEP = 500
@@ -46,7 +37,9 @@ Number = tuple[Revision, bool]
 class DecisionSearch:
     """One query to a database of decisions."""
 
-    def __init__(self, connection: apsw.Connection, query: DecisionQuery, position: IndexPosition) -> None:
+    def __init__(
+        self, connection: apsw.Connection, query: index_store.DecisionQuery, position: index_store.IndexPosition
+    ) -> None:
         self._execute = connection.execute
         self._asked = query
         self._place = position
@@ -63,7 +56,7 @@ class DecisionSearch:
         uid = parse_revision(named)
         return found if found or uid is None else [uid]
 
-    def page(self) -> DecisionPage:
+    def page(self) -> index_store.DecisionPage:
         """Return the newest matching decisions."""
         chosen: list[Revision] = []
         going_on = 0
@@ -76,7 +69,7 @@ class DecisionSearch:
             else:
                 chosen.append(number)
         items = tuple(self._told(number) for number in chosen)
-        return DecisionPage(items, self._place, going_on, self._assignments(items), self._node_names(items))
+        return index_store.DecisionPage(items, self._place, going_on, self._assignments(items), self._node_names(items))
 
     def _numbers(self) -> Iterator[Number]:
         asked = self._asked
@@ -171,24 +164,26 @@ class DecisionSearch:
 
     # Content
 
-    def _told(self, number: Revision) -> DecisionRecord:
+    def _told(self, number: Revision) -> index_store.DecisionRecord:
         query = (
             "SELECT f.raw, d.tenant, d.requests, d.placed FROM found f JOIN decisions d USING (number) WHERE number = ?"
         )
         rows: list[tuple[Any, ...]] = self._execute(query, (number,)).fetchall()
         raw, tenant, requests, placed = rows[0]
-        parts: list[DecidedRequest] = []
+        parts: list[index_store.DecidedRequest] = []
         placements: list[tuple[Revision, int, Revision]] = []
         for assignment, workload, generation, ordinals, nodes in self._parts(number):
-            if len(parts) < PARTS_MAX:
-                parts.append(DecidedRequest(assignment, workload, generation, len(ordinals) // NUMBER_BYTES))
+            if len(parts) < index_store.PARTS_MAX:
+                parts.append(
+                    index_store.DecidedRequest(assignment, workload, generation, len(ordinals) // NUMBER_BYTES)
+                )
             for ordinal, node in zip(unpack(ordinals), unpack(nodes), strict=True):
-                if len(placements) == PLACEMENTS_MAX:
+                if len(placements) == index_store.PLACEMENTS_MAX:
                     break
                 if self._asked.ordinal in (None, ordinal) and (not self._nodes or node in self._nodes):
                     placements.append((assignment, ordinal, node))
         decided = replace(_decided.decode(raw), tenant=tenant)
-        return DecisionRecord(decided, tuple(parts), tuple(placements), requests, placed)
+        return index_store.DecisionRecord(decided, tuple(parts), tuple(placements), requests, placed)
 
     def _parts(self, number: Revision) -> Iterator[tuple[Any, ...]]:
         """Return the matching parts; for a node, those that contain it."""
@@ -203,16 +198,16 @@ class DecisionSearch:
             if not narrow or self._has(row[3], row[4]):
                 told += 1
                 yield row
-            if told == PARTS_MAX:
+            if told == index_store.PARTS_MAX:
                 return
 
-    def _assignments(self, items: Sequence[DecisionRecord]) -> dict[Revision, AssignmentRef]:
+    def _assignments(self, items: Sequence[index_store.DecisionRecord]) -> dict[Revision, index_store.AssignmentRef]:
         uids = {part.assignment for one in items for part in one.parts}
         query = "SELECT uid, workload, tenant, name, purpose FROM assignments WHERE uid = ?"
         rows = [self._execute(query, (uid,)).fetchone() for uid in sorted(uids)]
-        return {row[0]: AssignmentRef(*row) for row in rows if row is not None}
+        return {row[0]: index_store.AssignmentRef(*row) for row in rows if row is not None}
 
-    def _node_names(self, items: Sequence[DecisionRecord]) -> dict[Revision, str]:
+    def _node_names(self, items: Sequence[index_store.DecisionRecord]) -> dict[Revision, str]:
         uids = {node for one in items for _, _, node in one.placements}
         for one in items:
             uids.update(candidate.node for candidate in (one.decided.found.candidates if one.decided.found else ()))

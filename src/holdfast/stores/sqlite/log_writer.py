@@ -12,16 +12,7 @@ from __future__ import annotations
 import apsw
 from msgspec.structs import replace
 
-from holdfast.host.ports.store import (
-    Head,
-    StoredBatch,
-    StoreError,
-    WriteConflict,
-    WriteFull,
-    WriteOk,
-    WriteOutcome,
-    WriteUnknown,
-)
+from holdfast.host.ports import store
 from holdfast.stores.sqlite.database import PAGE_BYTES, LogDatabase
 from holdfast.stores.sqlite.reopening import ReopeningDatabase, is_full
 
@@ -44,29 +35,29 @@ class LogWriter:
         #: There may be dead rows, also from before the process started.
         self._dead_rows = True
 
-    def head(self) -> Head:
+    def head(self) -> store.Head:
         """Return the head, from the database."""
         return replace(self._files.attempt(LogDatabase.head, "reading the head"), touch=self._touch)
 
-    def read(self, first: int, size_bytes: int) -> list[StoredBatch]:
+    def read(self, first: int, size_bytes: int) -> list[store.StoredBatch]:
         """Return batches from `first` on."""
         return self._files.attempt(lambda database: database.read(first, size_bytes), f"reading from batch {first}")
 
-    def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
+    def append(self, after: store.Head, batch: store.StoredBatch) -> store.WriteOutcome:
         """Append a batch to the head that it names."""
         try:
             database = self._files.ready()
             if not self._has_room(database, len(batch.raw)):
                 return self._refuse(after, database.head())
             if database.append(after, batch):
-                return WriteOk(Head(batch.log_id, batch.seq, batch.digest, database.floor, self._touch))
-            return WriteConflict(replace(database.head(), touch=self._touch))
+                return store.WriteOk(store.Head(batch.log_id, batch.seq, batch.digest, database.floor, self._touch))
+            return store.WriteConflict(replace(database.head(), touch=self._touch))
         except apsw.FullError as error:
             self._files.broken(error)
             return self._settle_full(after, batch, error)
         except Exception as error:
             self._files.broken(error)
-            return WriteUnknown(f"{self.name}: appending batch {batch.seq}: {error}")
+            return store.WriteUnknown(f"{self.name}: appending batch {batch.seq}: {error}")
 
     def _has_room(self, database: LogDatabase, size_bytes: int) -> bool:
         """Whether a batch fits twice, in write-ahead log and database, next to the next checkpoint.
@@ -75,56 +66,56 @@ class LogWriter:
         """
         return self._files.has_room(database.wal_pages * PAGE_BYTES + 2 * size_bytes + SPARE_BYTES)
 
-    def _refuse(self, after: Head, head: Head) -> WriteOutcome:
+    def _refuse(self, after: store.Head, head: store.Head) -> store.WriteOutcome:
         """Return `WriteFull`; or `WriteConflict` if the head moved, since the batch itself may have committed."""
         if not head.same_place(after):
-            return WriteConflict(replace(head, touch=self._touch))
-        return WriteFull(
+            return store.WriteConflict(replace(head, touch=self._touch))
+        return store.WriteFull(
             f"{self.name}: the disk is full except for the reserve of {self._files.ballast.size_bytes:,} bytes"
         )
 
-    def _settle_full(self, after: Head, batch: StoredBatch, error: Exception) -> WriteOutcome:
+    def _settle_full(self, after: store.Head, batch: store.StoredBatch, error: Exception) -> store.WriteOutcome:
         try:
             head = self.head()
-        except StoreError as unsettled:
-            return WriteUnknown(f"{self.name}: the disk was full at batch {batch.seq}, and then: {unsettled}")
+        except store.StoreError as unsettled:
+            return store.WriteUnknown(f"{self.name}: the disk was full at batch {batch.seq}, and then: {unsettled}")
         if head.same_place(after):
-            return WriteFull(f"{self.name}: no room for batch {batch.seq} of {len(batch.raw):,} bytes: {error}")
+            return store.WriteFull(f"{self.name}: no room for batch {batch.seq} of {len(batch.raw):,} bytes: {error}")
         if (head.seq, head.digest) == (batch.seq, batch.digest):
-            return WriteOk(head)
-        return WriteConflict(head)
+            return store.WriteOk(head)
+        return store.WriteConflict(head)
 
-    def touch(self, at: Head) -> WriteOutcome:
+    def touch(self, at: store.Head) -> store.WriteOutcome:
         """Check the head and count the touch: no second server can have this store open, and none reads it.
 
         So the count is in memory, for waiters in this process, and starts at 0 with it.
         """
         try:
             head = self.head()
-        except StoreError as error:
-            return WriteUnknown(str(error))
+        except store.StoreError as error:
+            return store.WriteUnknown(str(error))
         if not head.same_place(at):
-            return WriteConflict(head)
+            return store.WriteConflict(head)
         self._touch += 1
-        return WriteOk(replace(head, touch=self._touch))
+        return store.WriteOk(replace(head, touch=self._touch))
 
-    def trim(self, log_id: str, floor: int) -> WriteOutcome:
+    def trim(self, log_id: str, floor: int) -> store.WriteOutcome:
         """Raise the floor. The dead rows are removed between jobs."""
         full = ""
         try:
             self._files.attempt_with_reserve(lambda database: database.trim(log_id, floor), f"trimming to {floor}")
-        except StoreError as error:
+        except store.StoreError as error:
             if not is_full(error):
-                return WriteUnknown(str(error))
+                return store.WriteUnknown(str(error))
             full = str(error)
         try:
             head = self.head()  # after an error: from reopened files
-        except StoreError as error:
-            return WriteUnknown(str(error))
+        except store.StoreError as error:
+            return store.WriteUnknown(str(error))
         if head.log_id == log_id and head.floor == floor:
             self._dead_rows = True
-            return WriteOk(head)
-        return WriteFull(full) if full else WriteConflict(head)
+            return store.WriteOk(head)
+        return store.WriteFull(full) if full else store.WriteConflict(head)
 
     def reclaim_step(self) -> bool:
         """Shrink the files by one small step. False when nothing is left to do."""

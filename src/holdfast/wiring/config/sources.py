@@ -14,13 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from holdfast.core.model.values.quantities import (
-    BadQuantity,
-    format_duration,
-    format_memory,
-    parse_duration,
-    parse_memory,
-)
+from holdfast.core.model.values import quantities
 from holdfast.wiring.config.server_settings import BY_FIELD, PREFIX, SETTINGS, ServerSettings, Setting, SettingType
 
 #: Names the settings file when no flag does.
@@ -93,9 +87,9 @@ def settings_table(gathered: LoadedSettings) -> list[tuple[str, str, str]]:
 def format_setting(setting: Setting, value: Any) -> str:
     """Return the value as it is written in a file or a flag."""
     if setting.form is SettingType.DURATION:
-        return format_duration(value)
+        return quantities.format_duration(value)
     if setting.form is SettingType.BYTES and value % (1 << 20) == 0:
-        return format_memory(value >> 20)
+        return quantities.format_memory(value >> 20)
     if setting.form is SettingType.YES_NO:
         return "yes" if value else "no"
     if setting.form is SettingType.NAMES:
@@ -169,13 +163,13 @@ def _count(value: Any) -> int:
 def _bytes(value: Any) -> int:
     """Read `1Mi`, or a plain number of bytes."""
     text = str(value)
-    return _count(text) if text.isdigit() else parse_memory(text) << 20
+    return _count(text) if text.isdigit() else quantities.parse_memory(text) << 20
 
 
 def _duration(value: Any) -> int:
     if not isinstance(value, str):
-        raise BadQuantity(str(value), "a duration such as 30s, 5m, 1h30m or 500ms")
-    return parse_duration(value)
+        raise quantities.BadQuantity(str(value), "a duration such as 30s, 5m, 1h30m or 500ms")
+    return quantities.parse_duration(value)
 
 
 def _yes_no(value: Any) -> bool:

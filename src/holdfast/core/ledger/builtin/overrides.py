@@ -16,16 +16,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too
 from holdfast.core.ledger.commit.rules import CommandContext, CommandLane, CommandRule, Subject
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.objects.override_effects import (
-    AvoidZone,
-    DeclaredLost,
-    EmergencyQuota,
-    PauseAutoscaler,
-    PauseRepair,
-    PauseScheduling,
-    effect_of,
-    effect_problem,
-)
+from holdfast.core.model.objects import override_effects
 from holdfast.core.model.objects.policies import OF_TENANTS, OF_THE_PLATFORM, Override, OverrideAction
 from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.values.limits import OVERRIDES_MAX, REASON_MAX
@@ -64,7 +55,7 @@ def open_override(state: LedgerState, command: OpenOverride, ctx: CommandContext
     """Require a reason, valid parameters for the action, and an end in the future within the longest lifetime."""
     if not command.reason.strip() or len(command.reason) > REASON_MAX:
         return Refused(Code.MALFORMED, f"an override needs a reason of 1 to {REASON_MAX} characters", {})
-    wrong = effect_problem(command.action, command.region, command.target, command.facts)
+    wrong = override_effects.effect_problem(command.action, command.region, command.target, command.facts)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"action": command.action.value, "target": command.target})
     if command.action in OF_THE_PLATFORM and state.info.ledger != "platform":
@@ -145,7 +136,7 @@ class ActiveOverrides(Struct, frozen=True):
     #: Regions declared lost; the empty key: all regions.
     lost: Mapping[str, Override] = {}
     #: Emergency quotas by uid, oldest first.
-    emergencies: Mapping[Revision, EmergencyQuota] = {}
+    emergencies: Mapping[Revision, override_effects.EmergencyQuota] = {}
 
     def pause_of(self, tenant: str) -> Override | None:
         """Return the override that pauses scheduling for this tenant."""
@@ -170,31 +161,33 @@ def active_overrides(state: LedgerState, at: Instant, region: str = "") -> Activ
     pauses: dict[str, Override] = {}
     zones: dict[str, Override] = {}
     lost: dict[str, Override] = {}
-    emergencies: dict[Revision, EmergencyQuota] = {}
+    emergencies: dict[Revision, override_effects.EmergencyQuota] = {}
     repair = autoscaler = None
     for override in _holding(state, at, region):
-        match effect_of(override.action, override.target, override.facts):
-            case PauseScheduling(tenant):
+        match override_effects.effect_of(override.action, override.target, override.facts):
+            case override_effects.PauseScheduling(tenant):
                 pauses[tenant] = _last(pauses.get(tenant), override)
-            case AvoidZone(zone):
+            case override_effects.AvoidZone(zone):
                 zones[zone] = _last(zones.get(zone), override)
-            case PauseRepair():
+            case override_effects.PauseRepair():
                 repair = _last(repair, override)
-            case PauseAutoscaler():
+            case override_effects.PauseAutoscaler():
                 autoscaler = _last(autoscaler, override)
-            case DeclaredLost(name):
+            case override_effects.DeclaredLost(name):
                 lost[name] = _last(lost.get(name), override)
-            case EmergencyQuota() as quota:
+            case override_effects.EmergencyQuota() as quota:
                 emergencies[override.uid] = quota
             case never:
                 assert_never(never)
     return ActiveOverrides(pauses, zones, repair, autoscaler, lost, emergencies)
 
 
-def emergency(override: Override | None) -> EmergencyQuota | None:
+def emergency(override: Override | None) -> override_effects.EmergencyQuota | None:
     """Return the emergency quota that an override adds, expired or not; None for other actions."""
-    effect = effect_of(override.action, override.target, override.facts) if override is not None else None
-    return effect if isinstance(effect, EmergencyQuota) else None
+    effect = (
+        override_effects.effect_of(override.action, override.target, override.facts) if override is not None else None
+    )
+    return effect if isinstance(effect, override_effects.EmergencyQuota) else None
 
 
 def refuse_while_paused(override: Override | None, what: str) -> Refused | None:

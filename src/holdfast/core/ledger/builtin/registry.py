@@ -9,72 +9,39 @@ import msgspec
 
 from holdfast.core.ledger.builtin import audit, log, overrides, servers, sessions
 from holdfast.core.ledger.builtin.audit import RULE, DenialsRecorded, RecordDenials, denials_recorded
-from holdfast.core.ledger.builtin.log import (
-    Configure,
-    Configured,
-    LevelRaised,
-    LogStarted,
-    RaiseLevel,
-    RecordDigest,
-    StartLog,
-    StartTerm,
-    StateDigested,
-    TermStarted,
-    configure,
-    configured,
-    level_raised,
-    log_started,
-    raise_level,
-    record_digest,
-    settings_subject,
-    start_log,
-    start_term,
-    state_digested,
-    term_started,
-)
-from holdfast.core.ledger.builtin.sessions import (
-    EndSession,
-    OpenSession,
-    SessionEnded,
-    SessionOpened,
-    end_session,
-    open_session,
-    session_ended,
-    session_opened,
-)
 from holdfast.core.ledger.commit.rules import CommandLane, CommandRule
 from holdfast.core.ledger.commit.watch import LOG, OVERRIDE, PRINCIPAL, SERVER, SESSION, KeysOf
 
 BuiltinCommand = (
-    StartLog | StartTerm | RaiseLevel | RecordDigest | OpenSession | EndSession | Configure | RecordDenials
+    log.StartLog | log.StartTerm | log.RaiseLevel | log.RecordDigest | sessions.OpenSession | sessions.EndSession | log.Configure | RecordDenials
     | servers.AdmitServer | servers.RevokeServer | servers.ForgetServer
 )  # fmt: skip
 
 BuiltinEvent = (
-    LogStarted | TermStarted | LevelRaised | StateDigested | SessionOpened | SessionEnded | Configured | DenialsRecorded
+    log.LogStarted | log.TermStarted | log.LevelRaised | log.StateDigested | sessions.SessionOpened | sessions.SessionEnded | log.Configured | DenialsRecorded
     | servers.ServerStored | servers.ServerForgotten
 )  # fmt: skip
 
 APPLY: dict[type, Any] = {
-    LogStarted: log_started,
-    TermStarted: term_started,
-    LevelRaised: level_raised,
-    StateDigested: state_digested,
-    SessionOpened: session_opened,
-    SessionEnded: session_ended,
-    Configured: configured,
+    log.LogStarted: log.log_started,
+    log.TermStarted: log.term_started,
+    log.LevelRaised: log.level_raised,
+    log.StateDigested: log.state_digested,
+    sessions.SessionOpened: sessions.session_opened,
+    sessions.SessionEnded: sessions.session_ended,
+    log.Configured: log.configured,
     DenialsRecorded: denials_recorded,
     **servers.APPLY,
 }
 
 _RULES: tuple[CommandRule[Any], ...] = (
-    CommandRule(StartLog, start_log, ("ledger",), CommandLane.PROOFS, "a log exists", "delete the empty log with its store"),
-    CommandRule(StartTerm, start_term, ("ledger",), CommandLane.PROOFS, "the server leads", "the next term"),
-    CommandRule(RaiseLevel, raise_level, ("ledger", "person"), CommandLane.OPERATORS, "older readers stop", "nothing: records of that level stay in the log", whole=True),
-    CommandRule(RecordDigest, record_digest, ("ledger",), CommandLane.PROOFS, "followers compare", "nothing to undo: it is a recorded fact"),
-    CommandRule(OpenSession, open_session, (), CommandLane.PROOFS, "a session begins, an older one ends", "EndSession, by its owner or by node health"),
-    CommandRule(EndSession, end_session, ("controller/node-health", "controller/sessions", "ledger"), CommandLane.PROOFS, "fences are counted", "OpenSession, as a new session"),
-    CommandRule(Configure, configure, ("person",), CommandLane.OPERATORS, "later decisions use the new settings", "Configure with the old settings", subject=settings_subject, whole=True),
+    CommandRule(log.StartLog, log.start_log, ("ledger",), CommandLane.PROOFS, "a log exists", "delete the empty log with its store"),
+    CommandRule(log.StartTerm, log.start_term, ("ledger",), CommandLane.PROOFS, "the server leads", "the next term"),
+    CommandRule(log.RaiseLevel, log.raise_level, ("ledger", "person"), CommandLane.OPERATORS, "older readers stop", "nothing: records of that level stay in the log", whole=True),
+    CommandRule(log.RecordDigest, log.record_digest, ("ledger",), CommandLane.PROOFS, "followers compare", "nothing to undo: it is a recorded fact"),
+    CommandRule(sessions.OpenSession, sessions.open_session, (), CommandLane.PROOFS, "a session begins, an older one ends", "EndSession, by its owner or by node health"),
+    CommandRule(sessions.EndSession, sessions.end_session, ("controller/node-health", "controller/sessions", "ledger"), CommandLane.PROOFS, "fences are counted", "OpenSession, as a new session"),
+    CommandRule(log.Configure, log.configure, ("person",), CommandLane.OPERATORS, "later decisions use the new settings", "Configure with the old settings", subject=log.settings_subject, whole=True),
     RULE,
     *servers.RULES,
 )  # fmt: skip
@@ -98,5 +65,5 @@ WATCH_KEYS: Mapping[type, KeysOf] = {
 def rules(*machines: str) -> Iterator[CommandRule[Any]]:
     """Yield the rules of every ledger, for one in which these kinds of machines have sessions."""
     for rule in _RULES:
-        is_of_sessions = rule.command in (OpenSession, EndSession)
+        is_of_sessions = rule.command in (sessions.OpenSession, sessions.EndSession)
         yield msgspec.structs.replace(rule, owners=(*machines, *rule.owners)) if is_of_sessions else rule

@@ -17,21 +17,8 @@ from typing import Any, Generic
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.ledger import codec
 from holdfast.core.ledger.answers import Accepted, Code, Refused, Repeated, too_large
-from holdfast.core.ledger.codec import (
-    COPY_BYTES_MAX,
-    EVIDENCE_BYTES_MAX,
-    RECORD_BYTES_MAX,
-    Batch,
-    Evidence,
-    Header,
-    LogRecord,
-    body_digest,
-    chain,
-    encode,
-    encode_batch,
-    key_id,
-)
 from holdfast.core.ledger.commit.authorization import PEOPLE, authorize, check_and_handle
 from holdfast.core.ledger.commit.dedup import remember_answer
 from holdfast.core.ledger.commit.definition import LedgerDefinition, S
@@ -68,9 +55,9 @@ class BatchDraft(Generic[S]):
         self._next = pack_revision(self._seq)
         self._last = pack_revision(self._seq, INDEX_MAX)
         self._records: list[bytes] = []
-        self._accepted: list[LogRecord[Any]] = []
-        self._decisions: list[Evidence] = []
-        self._audit: list[Evidence] = []
+        self._accepted: list[codec.LogRecord[Any]] = []
+        self._decisions: list[codec.Evidence] = []
+        self._audit: list[codec.Evidence] = []
         self._at = state.info.at
         self._row: CommandCoalescer | None = None
         self.size_bytes = 0
@@ -91,7 +78,7 @@ class BatchDraft(Generic[S]):
             return answer
         events = answer.events
         record = _record(envelope, at, answer)
-        raw = encode(record if self._level() == LEVEL else form(record, self._level()))
+        raw = codec.encode(record if self._level() == LEVEL else form(record, self._level()))
         refused = self._refuse_size(case, len(raw), len(events))
         if refused is not None:
             self._settle()
@@ -107,7 +94,7 @@ class BatchDraft(Generic[S]):
 
     def _refuse_size(self, ctx: CommandContext, record_bytes: int, events: int) -> Refused | None:
         """Refuse a record that is too large for the log, or has more events than the batch has indexes left."""
-        most = COPY_BYTES_MAX if self._definition.rules[type(ctx.command)].copies else RECORD_BYTES_MAX
+        most = codec.COPY_BYTES_MAX if self._definition.rules[type(ctx.command)].copies else codec.RECORD_BYTES_MAX
         if record_bytes > most:
             return too_large("bytes in its record", record_bytes, most)
         if self._next + events > self._last:
@@ -118,11 +105,11 @@ class BatchDraft(Generic[S]):
         """Add the sender's evidence and, for an operator or tenant, an audit event of the command."""
         number, envelope = len(self._records), ctx.envelope
         if envelope.evidence:
-            self._decisions.append(Evidence(number, envelope.evidence))
+            self._decisions.append(codec.Evidence(number, envelope.evidence))
         if ctx.kind in PEOPLE:
-            done = AuditEvent(ctx.actor, ctx.at, command, encode(envelope.command), envelope.expect, envelope.via)
-            audit = encode(done if self._level() == LEVEL else form(done, self._level()))
-            self._audit.append(Evidence(number, audit))
+            done = AuditEvent(ctx.actor, ctx.at, command, codec.encode(envelope.command), envelope.expect, envelope.via)
+            audit = codec.encode(done if self._level() == LEVEL else form(done, self._level()))
+            self._audit.append(codec.Evidence(number, audit))
             self.size_bytes += len(audit)
 
     def _judge(self, ctx: CommandContext) -> Accepted | Refused:
@@ -155,7 +142,7 @@ class BatchDraft(Generic[S]):
             facts = {"level": level, "needs": above.level}
             return Refused(Code.LEVEL, f"the log is of level {level}, and {above}: raise it first", facts)
 
-    def _apply(self, record: LogRecord[Any], first: Revision) -> None:
+    def _apply(self, record: codec.LogRecord[Any], first: Revision) -> None:
         if self._row is None:
             apply_record(self._definition, self.state, record, first)
             return
@@ -173,25 +160,25 @@ class BatchDraft(Generic[S]):
         self._settle()
         facts = self._base.info
         header = self._header()
-        raw = encode_batch(header, self._records, self._fitting_evidence())
-        digest = chain(facts.digest, raw)
+        raw = codec.encode_batch(header, self._records, self._fitting_evidence())
+        digest = codec.chain(facts.digest, raw)
         self.state.info = msgspec.structs.replace(self.state.info, seq=self._seq, digest=digest, at=self._at)
         return raw, digest
 
-    def _header(self) -> Header:
+    def _header(self) -> codec.Header:
         facts, term = self._base.info, self.state.info
         # The first batch of a log names the log.
-        return Header(facts.log_id or term.log_id, self._seq, term.term, term.level, facts.digest)
+        return codec.Header(facts.log_id or term.log_id, self._seq, term.term, term.level, facts.digest)
 
-    def batch(self) -> Batch[Any]:
+    def batch(self) -> codec.Batch[Any]:
         """Return the sealed batch as a reader of the log decodes it. Call it before `commit`."""
         assert self.state.info.seq == self._seq, "a draft is a batch only after it was sealed"
-        return Batch(self._header(), tuple(self._accepted), self.state.info.digest)
+        return codec.Batch(self._header(), tuple(self._accepted), self.state.info.digest)
 
-    def _fitting_evidence(self) -> list[Evidence]:
+    def _fitting_evidence(self) -> list[codec.Evidence]:
         """Return the evidence that fits. An audit event is always included, as the first of its record: so a reader can
         distinguish it from evidence that the sender added."""
-        left = EVIDENCE_BYTES_MAX
+        left = codec.EVIDENCE_BYTES_MAX
         kept = list(self._audit)
         for one in self._decisions:
             if len(one.payload) <= left:
@@ -205,11 +192,11 @@ class BatchDraft(Generic[S]):
         self._base.merge(self.state)
 
 
-def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> LogRecord[Any]:
+def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> codec.LogRecord[Any]:
     key, body = 0, b""
     if envelope.key:
-        key, body = key_id(envelope.actor, envelope.key), body_digest(envelope)
-    return LogRecord(
+        key, body = codec.key_id(envelope.actor, envelope.key), codec.body_digest(envelope)
+    return codec.LogRecord(
         at,
         envelope.sent,
         envelope.actor,
@@ -224,7 +211,7 @@ def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> LogRecord
     )
 
 
-def apply_record(definition: LedgerDefinition[S], state: S, record: LogRecord[Any], first: Revision) -> Revision:
+def apply_record(definition: LedgerDefinition[S], state: S, record: codec.LogRecord[Any], first: Revision) -> Revision:
     """Apply a record whose first event has this revision; return the revision after its last."""
     apply, at, actor = definition.apply, record.at, record.actor
     position = first
@@ -236,7 +223,7 @@ def apply_record(definition: LedgerDefinition[S], state: S, record: LogRecord[An
     return position
 
 
-def fold(definition: LedgerDefinition[S], state: S, batch: Batch[Any]) -> None:
+def fold(definition: LedgerDefinition[S], state: S, batch: codec.Batch[Any]) -> None:
     """Apply a batch from the log, as followers, restarts, replays and views do."""
     header = batch.header
     assert header.seq == state.info.seq + 1, f"batch {header.seq} after {state.info.seq}"

@@ -18,73 +18,57 @@ from typing import Any, NamedTuple
 from msgspec import inspect
 
 from holdfast.core.ledger.answers import Code, Refused, too_large
-from holdfast.core.model.values.limits import (
-    ACCOUNTS_MAX,
-    ANNOTATION_MAX,
-    ARGUMENT_MAX,
-    DENIALS_MAX,
-    DEPTH_MAX,
-    DEVICES_MAX,
-    ENTRIES_MAX,
-    IDENTITIES_MAX,
-    MARKS_MAX,
-    MESSAGE_MAX,
-    NODE_SLOTS_MAX,
-    PATH_MAX,
-    REASON_MAX,
-    RIGHTS_MAX,
-    TEXT_MAX,
-)
+from holdfast.core.model.values import limits
 
 #: The limit by struct and field. `[]` stands for the texts in a list.
 FIELD_LIMITS: dict[str, int] = {
-    "AdministerNode.labels": MARKS_MAX,
-    "AdministerNode.note": REASON_MAX,
-    "AdministerNode.taints": MARKS_MAX,
-    "AdministerNode.tenancy": MARKS_MAX,
-    "Assign.ordinals": IDENTITIES_MAX,
-    "AttestRight.reason": REASON_MAX,
-    "BelieveRegion.reason": REASON_MAX,
-    "CloseBreach.key": MESSAGE_MAX,
-    "Condition.message": MESSAGE_MAX,
-    "DeclareLost.reason": REASON_MAX,
-    "EndOverride.reason": REASON_MAX,
-    "EndSession.reason": REASON_MAX,
-    "RecordDenials.denials": DENIALS_MAX,
-    "ExecProbe.command[]": ARGUMENT_MAX,
-    "Failing.detail": MESSAGE_MAX,
-    "GrantRight.ordinals": RIGHTS_MAX,
-    "HttpProbe.path": PATH_MAX,
-    "JoinRegion.address": PATH_MAX,
-    "JudgeRegion.reason": REASON_MAX,
-    "Meta.annotations": MARKS_MAX,
-    "Meta.annotations[]": ANNOTATION_MAX,
-    "Meta.labels": MARKS_MAX,
-    "OfferBack.message": MESSAGE_MAX,
-    "OpenOverride.facts": MARKS_MAX,
-    "OpenOverride.reason": REASON_MAX,
-    "PendingReason.message": MESSAGE_MAX,
-    "SlotPlacement.waits_for": NODE_SLOTS_MAX,
-    "RegionStatus.address": PATH_MAX,
-    "RegisterNode.devices": DEVICES_MAX,
-    "RegisterNode.labels": MARKS_MAX,
-    "ReleaseRights.ordinals": RIGHTS_MAX,
-    "RetireRegion.reason": REASON_MAX,
-    "RollBackPolicy.reason": REASON_MAX,
-    "StandDown.reason": REASON_MAX,
-    "RegionSummary.uses": ACCOUNTS_MAX,
-    "Template.apart": MARKS_MAX,
-    "Template.command[]": ARGUMENT_MAX,
-    "Template.environment[]": ARGUMENT_MAX,
-    "Template.folder": PATH_MAX,
-    "Template.gpu_models": MARKS_MAX,
-    "Template.near": MARKS_MAX,
-    "Template.require": MARKS_MAX,
-    "Template.secrets[]": PATH_MAX,
-    "Template.spread": MARKS_MAX,
-    "Template.tolerate": MARKS_MAX,
-    "Trouble.message": MESSAGE_MAX,
-    "Waiting.message": MESSAGE_MAX,
+    "AdministerNode.labels": limits.MARKS_MAX,
+    "AdministerNode.note": limits.REASON_MAX,
+    "AdministerNode.taints": limits.MARKS_MAX,
+    "AdministerNode.tenancy": limits.MARKS_MAX,
+    "Assign.ordinals": limits.IDENTITIES_MAX,
+    "AttestRight.reason": limits.REASON_MAX,
+    "BelieveRegion.reason": limits.REASON_MAX,
+    "CloseBreach.key": limits.MESSAGE_MAX,
+    "Condition.message": limits.MESSAGE_MAX,
+    "DeclareLost.reason": limits.REASON_MAX,
+    "EndOverride.reason": limits.REASON_MAX,
+    "EndSession.reason": limits.REASON_MAX,
+    "RecordDenials.denials": limits.DENIALS_MAX,
+    "ExecProbe.command[]": limits.ARGUMENT_MAX,
+    "Failing.detail": limits.MESSAGE_MAX,
+    "GrantRight.ordinals": limits.RIGHTS_MAX,
+    "HttpProbe.path": limits.PATH_MAX,
+    "JoinRegion.address": limits.PATH_MAX,
+    "JudgeRegion.reason": limits.REASON_MAX,
+    "Meta.annotations": limits.MARKS_MAX,
+    "Meta.annotations[]": limits.ANNOTATION_MAX,
+    "Meta.labels": limits.MARKS_MAX,
+    "OfferBack.message": limits.MESSAGE_MAX,
+    "OpenOverride.facts": limits.MARKS_MAX,
+    "OpenOverride.reason": limits.REASON_MAX,
+    "PendingReason.message": limits.MESSAGE_MAX,
+    "SlotPlacement.waits_for": limits.NODE_SLOTS_MAX,
+    "RegionStatus.address": limits.PATH_MAX,
+    "RegisterNode.devices": limits.DEVICES_MAX,
+    "RegisterNode.labels": limits.MARKS_MAX,
+    "ReleaseRights.ordinals": limits.RIGHTS_MAX,
+    "RetireRegion.reason": limits.REASON_MAX,
+    "RollBackPolicy.reason": limits.REASON_MAX,
+    "StandDown.reason": limits.REASON_MAX,
+    "RegionSummary.uses": limits.ACCOUNTS_MAX,
+    "Template.apart": limits.MARKS_MAX,
+    "Template.command[]": limits.ARGUMENT_MAX,
+    "Template.environment[]": limits.ARGUMENT_MAX,
+    "Template.folder": limits.PATH_MAX,
+    "Template.gpu_models": limits.MARKS_MAX,
+    "Template.near": limits.MARKS_MAX,
+    "Template.require": limits.MARKS_MAX,
+    "Template.secrets[]": limits.PATH_MAX,
+    "Template.spread": limits.MARKS_MAX,
+    "Template.tolerate": limits.MARKS_MAX,
+    "Trouble.message": limits.MESSAGE_MAX,
+    "Waiting.message": limits.MESSAGE_MAX,
 }  # fmt: skip
 
 #: Lists of copies: the handler limits their number, the record limits their size.
@@ -138,10 +122,10 @@ class _Checks:
             case inspect.Metadata(type=marked):
                 return self.of(marked, name)
             case inspect.StrType() | inspect.BytesType():
-                return _sized(FIELD_LIMITS.get(name, TEXT_MAX), "characters", None)
+                return _sized(FIELD_LIMITS.get(name, limits.TEXT_MAX), "characters", None)
             case inspect.VarTupleType(item_type=item):
                 inner = None if name in SHIPPED_COPIES else self.of(item, f"{name.removesuffix('[]')}[]")
-                most = RECORD_ENTRIES if name in SHIPPED_COPIES else FIELD_LIMITS.get(name, ENTRIES_MAX)
+                most = RECORD_ENTRIES if name in SHIPPED_COPIES else FIELD_LIMITS.get(name, limits.ENTRIES_MAX)
                 return _sized(most, "entries", inner)
             case inspect.TupleType(item_types=items):
                 return _places([self.of(item, name) for item in items])
@@ -181,8 +165,8 @@ class _Struct:
         self.fields: list[tuple[str, Callable[[Any], Any], Check]] = []
 
     def __call__(self, values: Sequence[Any], depth: int) -> Excess | None:
-        if depth > DEPTH_MAX:
-            return Excess("", depth, DEPTH_MAX, "levels") if values else None
+        if depth > limits.DEPTH_MAX:
+            return Excess("", depth, limits.DEPTH_MAX, "levels") if values else None
         for name, get, check in self.fields:
             found = check(list(map(get, values)), depth + 1)
             if found is not None:

@@ -20,14 +20,8 @@ from holdfast.core.model.records.grants import charge_key, grant_key
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.platform.commands import Delete, OperatorObject, Put
+from holdfast.core.platform.decide import checks
 from holdfast.core.platform.decide.breaches import BreachEvent, recount_account, recount_region
-from holdfast.core.platform.decide.checks import (
-    refuse_marks,
-    refuse_name,
-    refuse_other_uid,
-    refuse_outside_everywhere,
-    refuse_outside_whole_region,
-)
 from holdfast.core.platform.decide.grants import forgotten_grant_events
 from holdfast.core.platform.decide.object_kinds import CHECKS, USES
 from holdfast.core.platform.events import GrantsForgotten, ObjectRemoved, ObjectStored, ValiditiesDropped
@@ -40,7 +34,7 @@ def put(state: PlatformState, command: Put, ctx: CommandContext) -> Accepted | R
     """Store the object as sent, if that breaks nothing that refers to it."""
     sent = command.object
     kind, name = type(sent).__name__, sent.meta.name
-    refused = _refuse_scope(sent, ctx) or refuse_name(kind, name) or refuse_marks(sent.meta)
+    refused = _refuse_scope(sent, ctx) or checks.refuse_name(kind, name) or checks.refuse_marks(sent.meta)
     if refused is not None:
         return refused
     stored: Any = state.table(TABLE_OF[kind]).get(name)
@@ -68,7 +62,7 @@ def delete(state: PlatformState, command: Delete, ctx: CommandContext) -> Accept
     if stored is None:
         return not_found(command.kind, command.name)
     key = f"{command.kind}/{command.name}"
-    refused = _refuse_scope(stored, ctx) or refuse_other_uid(key, stored.meta, command.uid)
+    refused = _refuse_scope(stored, ctx) or checks.refuse_other_uid(key, stored.meta, command.uid)
     if refused is not None:
         return refused
     refused = USES[command.kind](state, stored, ctx)
@@ -101,17 +95,17 @@ def _refuse_part(kind: str, ctx: CommandContext) -> Refused | None:
     return (
         None
         if is_of_regions and scope is not None and not (scope.tenant or scope.node)
-        else refuse_outside_everywhere(ctx)
+        else checks.refuse_outside_everywhere(ctx)
     )
 
 
 def _refuse_scope(sent: OperatorObject, ctx: CommandContext) -> Refused | None:
     """Refuse a sender outside its scope. A region's operator may write that region and its pools, nothing else."""
     if isinstance(sent, Region):
-        return refuse_outside_whole_region(ctx, sent.meta.name)
+        return checks.refuse_outside_whole_region(ctx, sent.meta.name)
     if isinstance(sent, NodePool):
-        return refuse_outside_whole_region(ctx, sent.spec.region)
-    return refuse_outside_everywhere(ctx)
+        return checks.refuse_outside_whole_region(ctx, sent.spec.region)
+    return checks.refuse_outside_everywhere(ctx)
 
 
 def _recount(state: PlatformState, merged: OperatorObject, ctx: CommandContext) -> tuple[BreachEvent, ...]:

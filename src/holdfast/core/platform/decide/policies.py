@@ -29,14 +29,7 @@ from holdfast.core.model.objects.policies import (
 from holdfast.core.model.values.limits import POLICIES_MAX, POLICY_NAMES_MAX
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.commands import ActivatePolicy, PublishPolicy, RollBackPolicy
-from holdfast.core.platform.decide.checks import (
-    refuse_name,
-    refuse_outside_everywhere,
-    refuse_outside_region,
-    refuse_outside_tenant,
-    refuse_reason,
-    refuse_unknown,
-)
+from holdfast.core.platform.decide import checks
 from holdfast.core.platform.events import PoliciesDropped, PolicyPublished, PolicyStaged, ValidityStored
 from holdfast.core.platform.limits import WEIGHT_MAX
 from holdfast.core.platform.state.lookups import newest_policy, policy_of
@@ -90,7 +83,7 @@ def refuse_policy_name(name: str) -> Refused | None:
     """Refuse a name that is malformed or that of the built-in policy."""
     if name == BUILT_IN_POLICY.name:
         return malformed(f"the policy {name} cannot be changed: it is built in", name=name)
-    return refuse_name("SchedulerPolicy", name)
+    return checks.refuse_name("SchedulerPolicy", name)
 
 
 def refuse_weights(document: PolicyDocument) -> Refused | None:
@@ -145,10 +138,10 @@ def _refuse_activation(state: PlatformState, command: ActivatePolicy, ctx: Comma
         return malformed("a policy is activated as canary or as active", stage=command.stage.value)
     tenants = (command.scope,) if command.scope != EVERYWHERE else ()
     return (
-        refuse_outside_region(ctx, command.region)
-        or refuse_outside_tenant(ctx, command.scope)
-        or refuse_unknown("Region", (command.region,), state.regions)
-        or refuse_unknown("Tenant", tenants, state.tenants)
+        checks.refuse_outside_region(ctx, command.region)
+        or checks.refuse_outside_tenant(ctx, command.scope)
+        or checks.refuse_unknown("Region", (command.region,), state.regions)
+        or checks.refuse_unknown("Tenant", tenants, state.tenants)
     )
 
 
@@ -160,7 +153,7 @@ def _staged(policy: SchedulerPolicy, stage: PolicyStage) -> tuple[PolicyStaged, 
 
 def roll_back_policy(state: PlatformState, command: RollBackPolicy, ctx: CommandContext) -> Accepted | Refused:
     """Make the successor valid wherever the revision was, in one commit: no region is ever without a valid policy."""
-    refused = refuse_outside_everywhere(ctx) or refuse_reason(command.reason)
+    refused = checks.refuse_outside_everywhere(ctx) or checks.refuse_reason(command.reason)
     if refused is not None:
         return refused
     policy, successor = policy_of(state, command.revision), policy_of(state, command.successor)

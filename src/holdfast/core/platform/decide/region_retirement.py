@@ -25,24 +25,13 @@ from holdfast.core.model.values.limits import RIGHTS_MAX
 from holdfast.core.model.values.ranges import Ranges, count_numbers, first_of
 from holdfast.core.model.values.resources import ZERO, Resources, add, subtract
 from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform import events as e
 from holdfast.core.platform.commands import ReleaseRetired, RetireRegion
+from holdfast.core.platform.decide import workload_deletion
 from holdfast.core.platform.decide.breaches import recount_workload
 from holdfast.core.platform.decide.checks import refuse_outside_whole_region, refuse_reason, refuse_unknown
 from holdfast.core.platform.decide.grant_settlement import recount_lent
 from holdfast.core.platform.decide.rights import release_events
-from holdfast.core.platform.decide.workload_deletion import (
-    Done,
-    freed_right_events,
-    removal_event,
-    workload_removal_events,
-)
-from holdfast.core.platform.events import (
-    FinalizersReleased,
-    GrantsRemoved,
-    RegionRetired,
-    RetirementContinued,
-    WorkloadOf,
-)
 from holdfast.core.platform.limits import OBJECTS_MAX
 from holdfast.core.platform.queries.accounts import account_charge
 from holdfast.core.platform.state.lookups import assignments_of, held_in
@@ -77,7 +66,7 @@ def retire_region(state: PlatformState, command: RetireRegion, ctx: CommandConte
     if status.health is RegionHealth.RETIRED:
         return already(f"Region/{name}", state.regions[name].meta.revision)
     part = _next_part(state, name)
-    retired = RegionRetired(name, status.log_id, command.reason, part.left)
+    retired = e.RegionRetired(name, status.log_id, command.reason, part.left)
     # The record of the tombstone contains the reason once. Repeated for each workload it would not fit.
     evidence = f"retired: {command.reason}" if state.info.level < 2 else RETIRED
     return Accepted((retired, *_released(state, name, part, evidence, ctx)), rows=part.rows)
@@ -97,7 +86,7 @@ def release_retired(state: PlatformState, command: ReleaseRetired, ctx: CommandC
         return already(f"Region/{name}", state.regions[name].meta.revision)
     part = _next_part(state, name)
     released = _released(state, name, part, RETIRED, ctx)
-    return Accepted((RetirementContinued(name, part.left), *released), rows=part.rows)
+    return Accepted((e.RetirementContinued(name, part.left), *released), rows=part.rows)
 
 
 def _next_part(state: PlatformState, region: str) -> RetirementPart:
@@ -159,7 +148,7 @@ def _release_assignments(
     if not assignments:
         return ()
     gone = {assignment.uid for assignment in assignments}
-    events: list[object] = [removal_event(assignments, _done_by(state, assignments))]
+    events: list[object] = [workload_deletion.removal_event(assignments, _done_by(state, assignments))]
     ending = {workload.meta.uid for workload in workloads}
     for uid in sorted({assignment.workload for assignment in assignments} - ending):
         left = [assignment for assignment in assignments_of(state, uid) if assignment.uid not in gone]
@@ -167,9 +156,9 @@ def _release_assignments(
     return tuple(events)
 
 
-def _done_by(state: PlatformState, assignments: list[Assignment]) -> dict[Revision, Done]:
+def _done_by(state: PlatformState, assignments: list[Assignment]) -> dict[Revision, workload_deletion.Done]:
     """Return the done counts that the region reported last, by assignment: a workload's counts go to its first one."""
-    found: dict[Revision, Done] = {}
+    found: dict[Revision, workload_deletion.Done] = {}
     told: set[Revision] = set()
     for one in assignments:
         said = [seen for seen in state.workload_reports.get(one.workload) or () if seen.region == one.region]
@@ -186,7 +175,7 @@ def _release_rights(
     """Release rights, except of workloads that are removed with the region: their removal releases those."""
     going: set[Revision] = {workload.meta.uid for workload in _ready_to_go(workloads)}
     held = [(uid, region, held_in(state, uid, region)) for uid in uids if uid not in going]
-    return freed_right_events(state, held, evidence)
+    return workload_deletion.freed_right_events(state, held, evidence)
 
 
 def _release_finalizers(
@@ -195,13 +184,13 @@ def _release_finalizers(
     """Release the region's finalizers; workloads that waited for this region alone are removed."""
     going = [workload.meta.uid for workload in _ready_to_go(workloads)]
     others = tuple(
-        WorkloadOf(workload.meta.uid, workload.meta.tenant)
+        e.WorkloadOf(workload.meta.uid, workload.meta.tenant)
         for workload in workloads
         if len(workload.meta.finalizers) > 1
     )
     return (
-        *((FinalizersReleased(f"region/{region}", others),) if others else ()),
-        *workload_removal_events(state, going, ctx),
+        *((e.FinalizersReleased(f"region/{region}", others),) if others else ()),
+        *workload_deletion.workload_removal_events(state, going, ctx),
     )
 
 
@@ -211,7 +200,7 @@ def _release_grants(state: PlatformState, region: str, grants: list[Grant], ctx:
     freed: dict[str, Resources] = {}
     for grant in grants:
         freed[grant.account] = add(freed.get(grant.account, ZERO), grant.offered)
-    events: list[object] = [GrantsRemoved(tuple(grant_key(grant.region, grant.account) for grant in grants))]
+    events: list[object] = [e.GrantsRemoved(tuple(grant_key(grant.region, grant.account) for grant in grants))]
     for account, amount in sorted(freed.items()):
         before = account_charge(state, account, region)
         events.extend(recount_lent(state, account, region, (before, subtract(before, amount)), ctx))

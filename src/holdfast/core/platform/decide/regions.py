@@ -20,22 +20,9 @@ from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.revision import format_revision, is_formatted_digest, seq_of
 from holdfast.core.model.objects.topology import RegionHealth, RegionStatus
 from holdfast.core.model.values.structs import Duration
+from holdfast.core.platform import events as e
 from holdfast.core.platform.commands import Acknowledge, BelieveRegion, DeclareLost, JoinRegion, JudgeRegion
-from holdfast.core.platform.decide.checks import (
-    refuse_other_region,
-    refuse_other_sender,
-    refuse_outside_whole_region,
-    refuse_reason,
-    refuse_unjoined_session,
-    refuse_unknown,
-)
-from holdfast.core.platform.events import (
-    RegionAcknowledged,
-    RegionBelieved,
-    RegionJoined,
-    RegionJudged,
-    RegionRejoined,
-)
+from holdfast.core.platform.decide import checks
 from holdfast.core.platform.limits import ADDRESS_MAX, LOG_ID_MAX
 from holdfast.core.platform.state.lookups import SESSIONS_SINCE, reporting_session
 from holdfast.core.platform.state.tables import PlatformState
@@ -51,9 +38,9 @@ def join_region(state: PlatformState, command: JoinRegion, ctx: CommandContext) 
     The answer contains the region's previous session. If that was not its own, another sender has its credentials.
     """
     refused = (
-        refuse_other_sender(command.region, ctx)
+        checks.refuse_other_sender(command.region, ctx)
         or _refuse_log_id(state, command.log_id)
-        or refuse_other_region(state, command.region, ctx)
+        or checks.refuse_other_region(state, command.region, ctx)
         or _refuse_address(command.address)
         or _refuse_times(state, command)
     )
@@ -69,7 +56,7 @@ def join_region(state: PlatformState, command: JoinRegion, ctx: CommandContext) 
             return Refused(Code.EXISTS, f"the log {command.log_id} belongs to region {other}", {"region": other})
         # A retired region starts again. One that was lost before its first join does not become healthy by joining.
         health = _anew(state, command.region, ctx) if status.health is _H.RETIRED else status.health
-        joined = RegionJoined(command.region, command.log_id, session, health, command.address, *_times(command))
+        joined = e.RegionJoined(command.region, command.log_id, session, health, command.address, *_times(command))
         return Accepted((joined,))
     if status.log_id != command.log_id:
         return _diverged(command.region)
@@ -80,7 +67,7 @@ def join_region(state: PlatformState, command: JoinRegion, ctx: CommandContext) 
         if state.info.level >= SESSIONS_SINCE
         else b""
     )
-    return Accepted((RegionRejoined(command.region, session, command.address, *_times(command)),), before)
+    return Accepted((e.RegionRejoined(command.region, session, command.address, *_times(command)),), before)
 
 
 def _times(told: JoinRegion | RegionStatus) -> tuple[Duration, Duration, Duration]:
@@ -119,16 +106,16 @@ def _anew(state: PlatformState, region: str, ctx: CommandContext) -> RegionHealt
 def acknowledge(state: PlatformState, command: Acknowledge, ctx: CommandContext) -> Accepted | Refused:
     """Record the region's position and cursor. Both only grow; an older position was overtaken in transit."""
     refused = (
-        refuse_other_sender(command.region, ctx)
+        checks.refuse_other_sender(command.region, ctx)
         or _refuse_log_id(state, command.log_id)
-        or refuse_other_region(state, command.region, ctx)
+        or checks.refuse_other_region(state, command.region, ctx)
     )
     if refused is not None:
         return refused
     status = state.regions[command.region].status
     if status.log_id and status.log_id != command.log_id:
         return _diverged(command.region)
-    refused = refuse_unjoined_session(state, command.region, ctx)
+    refused = checks.refuse_unjoined_session(state, command.region, ctx)
     if refused is not None:
         return refused
     if seq_of(command.cursor) > state.info.seq:
@@ -139,7 +126,7 @@ def acknowledge(state: PlatformState, command: Acknowledge, ctx: CommandContext)
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
     if command.cursor < status.cursor:
         return contradictory("the region's log went on and its cursor went back", cursor=status.cursor)
-    return Accepted((RegionAcknowledged(command.region, command.position, command.cursor, command.digest),))
+    return Accepted((e.RegionAcknowledged(command.region, command.position, command.cursor, command.digest),))
 
 
 def _refuse_log_id(state: PlatformState, log_id: str) -> Refused | None:
@@ -166,9 +153,9 @@ def _refuse_person(state: PlatformState, command: BelieveRegion | DeclareLost, c
     """Refuse an operator's command about a region that does not exist, is outside the operator's scope, or has no
     reason."""
     return (
-        refuse_unknown("Region", (command.region,), state.regions)
-        or refuse_outside_whole_region(ctx, command.region)
-        or refuse_reason(command.reason)
+        checks.refuse_unknown("Region", (command.region,), state.regions)
+        or checks.refuse_outside_whole_region(ctx, command.region)
+        or checks.refuse_reason(command.reason)
     )
 
 
@@ -183,12 +170,12 @@ def believe_region(state: PlatformState, command: BelieveRegion, ctx: CommandCon
         return Refused(Code.WRONG_PHASE, f"region {command.region} is retired: it begins with a new log", facts)
     if not status.position:
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
-    return Accepted((RegionBelieved(command.region, status.position, status.digest),))
+    return Accepted((e.RegionBelieved(command.region, status.position, status.digest),))
 
 
 def judge_region(state: PlatformState, command: JudgeRegion, ctx: CommandContext) -> Accepted | Refused:
     """Change the health by the rules for the region health controller."""
-    refused = refuse_unknown("Region", (command.region,), state.regions)
+    refused = checks.refuse_unknown("Region", (command.region,), state.regions)
     if refused is not None:
         return refused
     status = state.regions[command.region].status
@@ -200,7 +187,7 @@ def judge_region(state: PlatformState, command: JudgeRegion, ctx: CommandContext
     refused = _refuse_return(state, command.region, status, ctx) if command.health is _H.HEALTHY else None
     if refused is not None:
         return refused
-    return Accepted((RegionJudged(command.region, command.health, command.reason),))
+    return Accepted((e.RegionJudged(command.region, command.health, command.reason),))
 
 
 def _refuse_return(state: PlatformState, region: str, status: RegionStatus, ctx: CommandContext) -> Refused | None:
@@ -227,4 +214,4 @@ def declare_lost(state: PlatformState, command: DeclareLost, ctx: CommandContext
     if status.health is _H.RETIRED:
         facts = {"region": command.region, "health": status.health.value}
         return Refused(Code.WRONG_PHASE, f"region {command.region} is retired", facts)
-    return Accepted((RegionJudged(command.region, _H.LOST, command.reason),))
+    return Accepted((e.RegionJudged(command.region, _H.LOST, command.reason),))

@@ -29,31 +29,12 @@ from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import FailoverMode, Workload
 from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.values import ranges
 from holdfast.core.model.values.limits import RIGHTS_MAX
-from holdfast.core.model.values.ranges import (
-    Named,
-    Ranges,
-    as_named,
-    common,
-    count_numbers,
-    format_ranges,
-    is_named_once,
-    is_within,
-    numbers,
-    ranges_of,
-    with_numbers,
-    without,
-)
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.commands import AttestRight, GrantRight, ReleaseRights
+from holdfast.core.platform.decide import checks
 from holdfast.core.platform.decide.assignments import assignment_events, refuse_ending, too_far
-from holdfast.core.platform.decide.checks import (
-    refuse_outside_region,
-    refuse_outside_tenant,
-    refuse_reason,
-    refuse_unjoined_session,
-    region_of,
-)
 from holdfast.core.platform.decide.workload_deletion import freed_right_events
 from holdfast.core.platform.events import RightGranted, RightsGranted
 from holdfast.core.platform.queries.feasibility import placement_allows, within_latency_limits
@@ -67,7 +48,7 @@ def grant_right(state: PlatformState, command: GrantRight, ctx: CommandContext) 
     workload = state.workloads.get(command.workload)
     if workload is None:
         return not_found("Workload", command.workload)
-    named = as_named(command.ordinals)
+    named = ranges.as_named(command.ordinals)
     refused = (
         refuse_ending(workload)
         or _refuse_identities(workload, named)
@@ -76,34 +57,37 @@ def grant_right(state: PlatformState, command: GrantRight, ctx: CommandContext) 
     )
     if refused is not None:
         return refused
-    ordinals = ranges_of(named)
-    wanted = without(ordinals, held_in(state, command.workload, command.region))
+    ordinals = ranges.ranges_of(named)
+    wanted = ranges.without(ordinals, held_in(state, command.workload, command.region))
     if not wanted:
         held = state.rights[command.workload, ordinals[0][0]]
         return already(f"right/{_named(command.workload, held.ordinal)}", held.since)
-    lapsed: list[tuple[str, Ranges]] = []
+    lapsed: list[tuple[str, ranges.Ranges]] = []
     for region, theirs in state.rights_of.get(command.workload) or ():
-        taken = common(wanted, theirs) if region != command.region else ()
+        taken = ranges.common(wanted, theirs) if region != command.region else ()
         refused = _refuse_while_held(state, workload, region, taken, ctx) if taken else None
         if refused is not None:
             return refused
         lapsed += [(region, taken)] if taken else []
     freed = release_events(state, command.workload, lapsed, "its lease has run out", ctx) if lapsed else ()
-    return Accepted((*freed, *_granted(state, command.workload, wanted, command.region)), rows=count_numbers(wanted))
+    return Accepted(
+        (*freed, *_granted(state, command.workload, wanted, command.region)), rows=ranges.count_numbers(wanted)
+    )
 
 
-def _granted(state: PlatformState, workload: Revision, ordinals: Ranges, region: str) -> tuple[object, ...]:
+def _granted(state: PlatformState, workload: Revision, ordinals: ranges.Ranges, region: str) -> tuple[object, ...]:
     if state.info.level >= 2:
         return (RightsGranted(workload, ordinals, region),)
-    return tuple(RightGranted(workload, ordinal, region) for ordinal in numbers(ordinals))
+    return tuple(RightGranted(workload, ordinal, region) for ordinal in ranges.numbers(ordinals))
 
 
-def _refuse_identities(workload: Workload, named: Named) -> Refused | None:
+def _refuse_identities(workload: Workload, named: ranges.Named) -> Refused | None:
     if not workload.spec.exclusive:
         return contradictory(f"workload {workload.meta.name} is not exclusive", workload=workload.meta.uid)
-    if not is_within(ranges_of(named), ((0, workload.spec.replicas),)):
+    if not ranges.is_within(ranges.ranges_of(named), ((0, workload.spec.replicas),)):
         return malformed(
-            f"ordinals go from 0 to below {workload.spec.replicas}", ordinals=format_ranges(ranges_of(named))[:1]
+            f"ordinals go from 0 to below {workload.spec.replicas}",
+            ordinals=ranges.format_ranges(ranges.ranges_of(named))[:1],
         )
     return None
 
@@ -123,7 +107,7 @@ def _refuse_region(state: PlatformState, workload: Workload, command: GrantRight
 
 
 def _refuse_while_held(
-    state: PlatformState, workload: Workload, region: str, ordinals: Ranges, ctx: CommandContext
+    state: PlatformState, workload: Workload, region: str, ordinals: ranges.Ranges, ctx: CommandContext
 ) -> Refused | None:
     first = state.rights[workload.meta.uid, ordinals[0][0]]
     facts = {"holder": region, "since": first.since}
@@ -145,9 +129,9 @@ def release_rights(state: PlatformState, command: ReleaseRights, ctx: CommandCon
     The region therefore names the revision of the list by which it releases. All ordinals are checked against that one
     list: the release changes it, and the region has not received the next one.
     """
-    region, ordinals = region_of(ctx), ranges_of(command.ordinals)
+    region, ordinals = checks.region_of(ctx), ranges.ranges_of(command.ordinals)
     refused = (
-        refuse_unjoined_session(state, region, ctx)
+        checks.refuse_unjoined_session(state, region, ctx)
         or _refuse_named(command.ordinals)
         or _refuse_not_held(state, command.workload, ordinals, region)
         or _refuse_wanted(state, command, ordinals, region)
@@ -155,18 +139,18 @@ def release_rights(state: PlatformState, command: ReleaseRights, ctx: CommandCon
     if refused is not None:
         return refused
     events = release_events(state, command.workload, [(region, ordinals)], "released by its region", ctx)
-    return Accepted(events, rows=count_numbers(ordinals))
+    return Accepted(events, rows=ranges.count_numbers(ordinals))
 
 
-def _refuse_named(named: Named) -> Refused | None:
-    count = count_numbers(ranges_of(named))
+def _refuse_named(named: ranges.Named) -> Refused | None:
+    count = ranges.count_numbers(ranges.ranges_of(named))
     if not 0 < count <= RIGHTS_MAX:
         return too_large("rights in a command, which names at least one", count, RIGHTS_MAX)
-    return None if is_named_once(named) else malformed("each right is named once", count=count)
+    return None if ranges.is_named_once(named) else malformed("each right is named once", count=count)
 
 
-def _refuse_not_held(state: PlatformState, workload: Revision, ordinals: Ranges, region: str) -> Refused | None:
-    others = without(ordinals, held_in(state, workload, region))
+def _refuse_not_held(state: PlatformState, workload: Revision, ordinals: ranges.Ranges, region: str) -> Refused | None:
+    others = ranges.without(ordinals, held_in(state, workload, region))
     if not others:
         return None
     ordinal = others[0][0]
@@ -177,7 +161,9 @@ def _refuse_not_held(state: PlatformState, workload: Revision, ordinals: Ranges,
     return Refused(Code.NOT_OWNER, f"region {held.region} holds the right to ordinal {ordinal}", facts)
 
 
-def _refuse_wanted(state: PlatformState, command: ReleaseRights, ordinals: Ranges, region: str) -> Refused | None:
+def _refuse_wanted(
+    state: PlatformState, command: ReleaseRights, ordinals: ranges.Ranges, region: str
+) -> Refused | None:
     """Refuse to release rights that the platform does not request back, or no longer.
 
     An ended assignment's ordinals are never listed again, so the region may name any list of it, and release in parts.
@@ -185,8 +171,8 @@ def _refuse_wanted(state: PlatformState, command: ReleaseRights, ordinals: Range
     mine = [a for a in assignments_of(state, command.workload) if a.region == region]
     asked = next((a.returning for a in mine if a.revision == command.seen), ())
     for ended in (a for a in mine if a.stage is AssignmentStage.ENDED):
-        asked = with_numbers(asked, with_numbers(ended.ordinals, ended.returning))
-    kept = without(ordinals, asked)
+        asked = ranges.with_numbers(asked, ranges.with_numbers(ended.ordinals, ended.returning))
+    kept = ranges.without(ordinals, asked)
     if not kept:
         return None
     newest = max((a.revision for a in mine), default=0)
@@ -200,9 +186,9 @@ def attest_right(state: PlatformState, command: AttestRight, ctx: CommandContext
     if workload is None:
         return not_found("Workload", command.workload)
     refused = (
-        refuse_outside_tenant(ctx, workload.meta.tenant)
-        or refuse_outside_region(ctx, command.region)
-        or refuse_reason(command.reason)
+        checks.refuse_outside_tenant(ctx, workload.meta.tenant)
+        or checks.refuse_outside_region(ctx, command.region)
+        or checks.refuse_reason(command.reason)
     )
     if refused is not None:
         return refused
@@ -212,18 +198,18 @@ def attest_right(state: PlatformState, command: AttestRight, ctx: CommandContext
     if held.region != command.region:
         message = f"region {held.region} holds that right, not {command.region}"
         return Refused(Code.RIGHT_HELD, message, {"holder": held.region})
-    gone = [(held.region, ranges_of((held.ordinal,)))]
+    gone = [(held.region, ranges.ranges_of((held.ordinal,)))]
     return Accepted(release_events(state, command.workload, gone, f"attested: {command.reason}", ctx))
 
 
 def release_events(
-    state: PlatformState, uid: Revision, held: Sequence[tuple[str, Ranges]], evidence: str, ctx: CommandContext
+    state: PlatformState, uid: Revision, held: Sequence[tuple[str, ranges.Ranges]], evidence: str, ctx: CommandContext
 ) -> tuple[object, ...]:
     """Return the events that free these rights to one workload and take their ordinals from its assignments."""
     events = list(freed_right_events(state, [(uid, region, ordinals) for region, ordinals in held], evidence))
-    workload, gone = state.workloads[uid], ranges_of(run for _, ordinals in held for run in ordinals)
+    workload, gone = state.workloads[uid], ranges.ranges_of(run for _, ordinals in held for run in ordinals)
     for assignment in assignments_of(state, uid):
-        if common(gone, with_numbers(assignment.ordinals, assignment.returning)):
+        if ranges.common(gone, ranges.with_numbers(assignment.ordinals, assignment.returning)):
             smaller = without_ordinals(assignment, gone)
             events.extend(assignment_events(state, workload, assignment, smaller, ctx))
     return tuple(events)

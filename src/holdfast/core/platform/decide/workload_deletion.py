@@ -35,23 +35,10 @@ from holdfast.core.model.values.metadata import Finalizer
 from holdfast.core.model.values.ranges import Ranges, count_numbers, numbers, with_numbers
 from holdfast.core.model.values.ranges import without as outside
 from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.platform import events as e
 from holdfast.core.platform.commands import DeleteWorkload, ReleaseFinalizer
 from holdfast.core.platform.decide.breaches import close_workload
 from holdfast.core.platform.decide.checks import refuse_other_uid, refuse_outside_placement, refuse_outside_tenant
-from holdfast.core.platform.events import (
-    AssignmentOf,
-    AssignmentsEnded,
-    AssignmentsRemoved,
-    AssignmentStored,
-    DeletionBegun,
-    FinalizersReleased,
-    RightsFreed,
-    RightsReleased,
-    TemplatesDropped,
-    TemplatesForgotten,
-    WorkloadOf,
-    WorkloadsRemoved,
-)
 from holdfast.core.platform.state.lookups import assignments_of, is_left_to_its_region
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -128,14 +115,14 @@ def _ending(
     changed = [
         more.get(one.uid, one) for one in assignments if one.stage is not AssignmentStage.ENDED or one.uid in more
     ]
-    is_whole = state.info.level < AssignmentsEnded.SINCE
+    is_whole = state.info.level < e.AssignmentsEnded.SINCE
     named = tuple(_named(one) for one in changed if not is_whole and one.uid not in more)
     stored = [one for one in changed if is_whole or one.uid in more]
     live = [*stored, *(assignment for assignment in asked if not assignment.uid)]
     return (
-        DeletionBegun(uid, workload.meta.tenant, tuple(finalizer_of(region, deadline) for region in regions)),
-        *((AssignmentsEnded(named),) if named else ()),
-        *(AssignmentStored(ended_assignment(assignment)) for assignment in live),
+        e.DeletionBegun(uid, workload.meta.tenant, tuple(finalizer_of(region, deadline) for region in regions)),
+        *((e.AssignmentsEnded(named),) if named else ()),
+        *(e.AssignmentStored(ended_assignment(assignment)) for assignment in live),
         *close_workload(state, uid, ctx),
     )
 
@@ -146,13 +133,13 @@ def ended_assignment(assignment: Assignment) -> Assignment:
     return replace(assignment, stage=AssignmentStage.ENDED, shares=(), disruption=0)
 
 
-def removal_event(assignments: Sequence[Assignment], done: Mapping[Revision, Done]) -> AssignmentsRemoved:
+def removal_event(assignments: Sequence[Assignment], done: Mapping[Revision, Done]) -> e.AssignmentsRemoved:
     """Return the removal of assignments that their regions have released, with the done counts of each."""
-    return AssignmentsRemoved(tuple(_named(one, done.get(one.uid, ())) for one in assignments))
+    return e.AssignmentsRemoved(tuple(_named(one, done.get(one.uid, ())) for one in assignments))
 
 
-def _named(one: Assignment, done: Done = ()) -> AssignmentOf:
-    return AssignmentOf(one.uid, one.workload, one.tenant, one.region, done)
+def _named(one: Assignment, done: Done = ()) -> e.AssignmentOf:
+    return e.AssignmentOf(one.uid, one.workload, one.tenant, one.region, done)
 
 
 def finalizer_of(region: str, deadline: Instant) -> Finalizer:
@@ -169,7 +156,7 @@ def finalizer_events(state: PlatformState, last: Assignment, ctx: CommandContext
     owner = f"region/{last.region}"
     if all(finalizer.owner == owner for finalizer in workload.meta.finalizers):
         return workload_removal_events(state, [last.workload], ctx, without=with_numbers(last.ordinals, last.returning))
-    return (FinalizersReleased(owner, (WorkloadOf(last.workload, workload.meta.tenant),)),)
+    return (e.FinalizersReleased(owner, (e.WorkloadOf(last.workload, workload.meta.tenant),)),)
 
 
 def workload_removal_events(
@@ -177,12 +164,12 @@ def workload_removal_events(
 ) -> tuple[object, ...]:
     """Return the events that remove workloads which no region holds, with their rights except ordinals released
     already."""
-    gone = tuple(WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
+    gone = tuple(e.WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
     held = [
         (uid, region, outside(ordinals, without)) for uid in uids for region, ordinals in state.rights_of.get(uid) or ()
     ]
     return (
-        *((WorkloadsRemoved(gone),) if gone else ()),
+        *((e.WorkloadsRemoved(gone),) if gone else ()),
         *freed_right_events(state, held, "the workload is gone"),
         *unused_templates(state, uids),
         *(event for uid in uids for event in close_workload(state, uid, ctx)),
@@ -194,26 +181,26 @@ def freed_right_events(
 ) -> tuple[object, ...]:
     """Return the events that free rights, by workload and region. At level 1 each right is listed."""
     if state.info.level >= 2:
-        return tuple(RightsFreed(uid, ordinals, region, evidence) for uid, region, ordinals in held if ordinals)
+        return tuple(e.RightsFreed(uid, ordinals, region, evidence) for uid, region, ordinals in held if ordinals)
     keys = sorted((uid, ordinal) for uid, _, ordinals in held for ordinal in numbers(ordinals))
-    return (RightsReleased(tuple(state.rights[key] for key in keys), evidence),) if keys else ()
+    return (e.RightsReleased(tuple(state.rights[key] for key in keys), evidence),) if keys else ()
 
 
-def unused_templates(state: PlatformState, workloads: Iterable[Revision]) -> tuple[TemplatesForgotten, ...]:
+def unused_templates(state: PlatformState, workloads: Iterable[Revision]) -> tuple[e.TemplatesForgotten, ...]:
     """Return the templates that no workload names once these workloads are removed."""
     going: dict[str, int] = {}
     for uid in workloads:
         for digest in state.templates_of.get(uid) or ():
             going[digest] = going.get(digest, 0) + 1
     gone = sorted(digest for digest, count in going.items() if count == _workloads_naming(state, digest))
-    return (TemplatesForgotten(tuple(gone)),) if gone else ()
+    return (e.TemplatesForgotten(tuple(gone)),) if gone else ()
 
 
 def template_drop_events(
-    state: PlatformState, workload: WorkloadOf, newest: str
-) -> tuple[TemplatesDropped | TemplatesForgotten, ...]:
+    state: PlatformState, workload: e.WorkloadOf, newest: str
+) -> tuple[e.TemplatesDropped | e.TemplatesForgotten, ...]:
     """Return the templates that a workload drops when it names this one, and those of them that no workload names."""
-    if state.info.level < TemplatesDropped.SINCE:
+    if state.info.level < e.TemplatesDropped.SINCE:
         return ()
     named = [*(one for one in state.templates_of.get(workload.workload) or () if one != newest), newest]
     assigned = {share.template for one in assignments_of(state, workload.workload) for share in one.shares}
@@ -222,8 +209,8 @@ def template_drop_events(
         return ()
     gone = tuple(digest for digest in going if _workloads_naming(state, digest) == 1)
     return (
-        TemplatesDropped(workload.workload, workload.tenant, tuple(going)),
-        *((TemplatesForgotten(gone),) if gone else ()),
+        e.TemplatesDropped(workload.workload, workload.tenant, tuple(going)),
+        *((e.TemplatesForgotten(gone),) if gone else ()),
     )
 
 
@@ -231,7 +218,7 @@ def done_of_kept_templates(
     state: PlatformState, workload: Revision, done: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[str, int], ...]:
     """Return the done counts of templates that the workload keeps; others are of no use."""
-    if state.info.level < TemplatesDropped.SINCE:
+    if state.info.level < e.TemplatesDropped.SINCE:
         return done
     kept = state.templates_of.get(workload) or ()
     return tuple(row for row in done if row[0] in kept)
@@ -258,7 +245,7 @@ def release_finalizer(state: PlatformState, command: ReleaseFinalizer, ctx: Comm
     theirs = [one for one in assignments_of(state, uid) if one.region == command.region]
     if len(workload.meta.finalizers) == 1:
         return Accepted((removal_event(theirs, {}), *workload_removal_events(state, [uid], ctx)))
-    return Accepted((removal_event(theirs, {}), FinalizersReleased(owner, (WorkloadOf(uid, tenant),))))
+    return Accepted((removal_event(theirs, {}), e.FinalizersReleased(owner, (e.WorkloadOf(uid, tenant),))))
 
 
 def _refuse_early(finalizer: Finalizer, ctx: CommandContext) -> Refused | None:

@@ -18,28 +18,21 @@ from holdfast.core.model.records.grants import charge_key, grant_key
 from holdfast.core.model.values.ranges import Ranges, numbers, ranges_of, with_numbers
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform import events as e
+from holdfast.core.platform.state import indexes
 from holdfast.core.platform.state.evolve_regions import forget_report
-from holdfast.core.platform.state.indexes import (
-    add_template_names,
-    index_assignment,
-    index_offer,
-    index_rights,
-    unindex_assignment,
-    unindex_grant,
-)
 from holdfast.core.platform.state.lookups import held_in, latest_lease_end
 from holdfast.core.platform.state.tables import PlatformState
 
 
 def assignment_stored(state: PlatformState, event: e.AssignmentStored, stamp: Stamp) -> None:
     uid = event.assignment.uid or stamp.revision
-    unindex_assignment(state, uid)
+    indexes.unindex_assignment(state, uid)
     if uid not in state.assignments:
         add_to_list(state.assigned_in, event.assignment.region, (event.assignment.workload, uid))
     state.assignments.put(uid, replace(event.assignment, uid=uid, revision=stamp.revision))
-    index_assignment(state, uid, event.assignment)
+    indexes.index_assignment(state, uid, event.assignment)
     named = [share.template for share in event.assignment.shares]
-    add_template_names(state, event.assignment.workload, event.assignment.tenant, named)
+    indexes.add_template_names(state, event.assignment.workload, event.assignment.tenant, named)
     if event.assignment.right_until and (event.assignment.ordinals or event.assignment.returning):
         record_lease(state, event.assignment)
 
@@ -52,7 +45,7 @@ def assignments_ended(state: PlatformState, event: e.AssignmentsEnded, stamp: St
 
 def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp: Stamp) -> None:
     for one in event.assignments:
-        unindex_assignment(state, one.assignment)
+        indexes.unindex_assignment(state, one.assignment)
         state.assignments.drop(one.assignment)
         remove_from_list(state.assigned_in, one.region, (one.workload, one.assignment))
         forget_report(state, one.workload, one.region)
@@ -63,11 +56,11 @@ def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp
 
 def grant_stored(state: PlatformState, event: e.GrantStored, stamp: Stamp) -> None:
     key = grant_key(event.grant.region, event.grant.account)
-    unindex_grant(state, key)
+    indexes.unindex_grant(state, key)
     if key not in state.grants:
         add_to_list(state.granted_in, event.grant.region, event.grant.account)
     state.grants.put(key, replace(event.grant, uid=event.grant.uid or stamp.revision, revision=stamp.revision))
-    index_offer(state, charge_key(event.grant.account, event.grant.region), event.grant.offered)
+    indexes.index_offer(state, charge_key(event.grant.account, event.grant.region), event.grant.offered)
 
 
 def grants_removed(state: PlatformState, event: e.GrantsRemoved, stamp: Stamp) -> None:
@@ -83,7 +76,7 @@ def grants_forgotten(state: PlatformState, event: e.GrantsForgotten, stamp: Stam
 
 
 def _drop_grant(state: PlatformState, key: str) -> None:
-    unindex_grant(state, key)
+    indexes.unindex_grant(state, key)
     old = state.grants.get(key)
     if old is not None:
         remove_from_list(state.granted_in, old.region, old.account)
@@ -101,7 +94,7 @@ def rights_granted(state: PlatformState, event: e.RightsGranted, stamp: Stamp) -
 def _grant_rights(state: PlatformState, workload: Revision, ordinals: Ranges, region: str, stamp: Stamp) -> None:
     for ordinal in numbers(ordinals):
         state.rights.put((workload, ordinal), HeldRight(workload, ordinal, region, stamp.revision))
-    index_rights(state, workload, region, come=ordinals)
+    indexes.index_rights(state, workload, region, come=ordinals)
 
 
 def rights_released(state: PlatformState, event: e.RightsReleased, stamp: Stamp) -> None:
@@ -110,13 +103,13 @@ def rights_released(state: PlatformState, event: e.RightsReleased, stamp: Stamp)
         state.rights.drop((held.workload, held.ordinal))
         gone.setdefault((held.workload, held.region), []).append(held.ordinal)
     for (workload, region), ordinals in gone.items():
-        index_rights(state, workload, region, gone=ranges_of(ordinals))
+        indexes.index_rights(state, workload, region, gone=ranges_of(ordinals))
 
 
 def rights_freed(state: PlatformState, event: e.RightsFreed, stamp: Stamp) -> None:
     for ordinal in numbers(event.ordinals):
         state.rights.drop((event.workload, ordinal))
-    index_rights(state, event.workload, event.region, gone=event.ordinals)
+    indexes.index_rights(state, event.workload, event.region, gone=event.ordinals)
     if not held_in(state, event.workload, event.region):
         _put_lease(state, event.workload, event.region, 0)
 

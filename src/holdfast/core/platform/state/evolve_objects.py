@@ -10,14 +10,7 @@ from holdfast.core.ledger.state.sparse_rows import add_count, put_or_drop
 from holdfast.core.model.values.conditions import with_condition
 from holdfast.core.model.values.metadata import Deletion, Meta
 from holdfast.core.platform import events as e
-from holdfast.core.platform.state.indexes import (
-    ORDERED_SINCE,
-    add_template_names,
-    count_use,
-    index_workload,
-    pending,
-    unindex_workload,
-)
+from holdfast.core.platform.state import indexes
 from holdfast.core.platform.state.tables import TABLE_OF, PlatformState
 
 
@@ -40,13 +33,13 @@ def object_removed(state: PlatformState, event: e.ObjectRemoved, stamp: Stamp) -
 
 def workload_stored(state: PlatformState, event: e.WorkloadStored, stamp: Stamp) -> None:
     stored = replace(event.workload, meta=_stamped(event.workload.meta, stamp))
-    unindex_workload(state, stored.meta.uid)
+    indexes.unindex_workload(state, stored.meta.uid)
     state.workloads.put(stored.meta.uid, stored)
-    index_workload(state, stored.meta.uid, stored)
+    indexes.index_workload(state, stored.meta.uid, stored)
     digest = template_digest(stored.spec.template)
-    add_template_names(state, stored.meta.uid, stored.meta.tenant, [digest])
+    indexes.add_template_names(state, stored.meta.uid, stored.meta.tenant, [digest])
     known = state.templates_of[stored.meta.uid]
-    if state.info.level >= ORDERED_SINCE and known[-1] != digest:
+    if state.info.level >= indexes.ORDERED_SINCE and known[-1] != digest:
         state.templates_of.put(stored.meta.uid, (*(one for one in known if one != digest), digest))
 
 
@@ -54,9 +47,9 @@ def deletion_begun(state: PlatformState, event: e.DeletionBegun, stamp: Stamp) -
     workload = state.workloads[event.workload]
     deletion = Deletion(by=stamp.actor, at=stamp.at)
     meta = replace(workload.meta, revision=stamp.revision, deletion=deletion, finalizers=event.finalizers)
-    unindex_workload(state, event.workload)
+    indexes.unindex_workload(state, event.workload)
     state.workloads.put(event.workload, replace(workload, meta=meta))
-    index_workload(state, event.workload, state.workloads[event.workload])
+    indexes.index_workload(state, event.workload, state.workloads[event.workload])
 
 
 def finalizers_released(state: PlatformState, event: e.FinalizersReleased, stamp: Stamp) -> None:
@@ -70,9 +63,9 @@ def finalizers_released(state: PlatformState, event: e.FinalizersReleased, stamp
 def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: Stamp) -> None:
     for one in event.workloads:
         for digest in state.templates_of.get(one.workload) or ():
-            count_use(state, one.tenant, digest, -1)
+            indexes.count_use(state, one.tenant, digest, -1)
         state.templates_of.drop(one.workload)
-        unindex_workload(state, one.workload)
+        indexes.unindex_workload(state, one.workload)
         state.workloads.drop(one.workload)
         state.overflows.drop(one.workload)
         state.completed_before.drop(one.workload)
@@ -91,7 +84,7 @@ def templates_forgotten(state: PlatformState, event: e.TemplatesForgotten, stamp
 def templates_dropped(state: PlatformState, event: e.TemplatesDropped, stamp: Stamp) -> None:
     """Drop templates of a workload, with their done counts."""
     for digest in event.digests:
-        count_use(state, event.tenant, digest, -1)
+        indexes.count_use(state, event.tenant, digest, -1)
     known, done = state.templates_of[event.workload], state.completed_before.get(event.workload)
     state.templates_of.put(event.workload, tuple(one for one in known if one not in event.digests))
     if done is not None:
@@ -107,4 +100,4 @@ def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp)
         conditions = with_condition(conditions, condition)
     new = replace(old, status=replace(event.status, conditions=conditions))
     state.workloads.put(event.workload, new)
-    add_count(state.pending_of, old.meta.tenant, pending(new) - pending(old))
+    add_count(state.pending_of, old.meta.tenant, indexes.pending(new) - indexes.pending(old))

@@ -7,16 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.core.ledger import reconciler
 from holdfast.core.ledger.builtin.overrides import active_overrides
 from holdfast.core.ledger.commit.watch import OVERRIDE
-from holdfast.core.ledger.reconciler import (
-    EVERYTHING,
-    NO_CHANGES,
-    ProposedCommand,
-    ReconcileKey,
-    ReconcileResult,
-    WatchKey,
-)
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import ReleaseFinalizer
 from holdfast.core.platform.state.lookups import is_left_to_its_region
@@ -31,21 +24,21 @@ class FinalizerReconciler:
     name = "repair"
     watches: tuple[str, ...] = (WORKLOAD, REGION_STATE, OVERRIDE)
 
-    def keys(self, state: PlatformState) -> Iterable[ReconcileKey]:
+    def keys(self, state: PlatformState) -> Iterable[reconciler.ReconcileKey]:
         return sorted(uid for uid, workload in state.workloads.unordered() if workload.meta.finalizers)
 
-    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[ReconcileKey]:
+    def wake(self, state: PlatformState, touched: reconciler.WatchKey) -> Iterable[reconciler.ReconcileKey]:
         kind, key = touched
         if kind == WORKLOAD:
             return [key]
         # An override that opens only removes authority; one that ends may return it.
         opened = kind == OVERRIDE and state.overrides.get(key) is not None  # type: ignore[arg-type]
-        return () if opened else EVERYTHING
+        return () if opened else reconciler.EVERYTHING
 
-    def reconcile(self, state: PlatformState, key: ReconcileKey, now: Instant) -> ReconcileResult:
+    def reconcile(self, state: PlatformState, key: reconciler.ReconcileKey, now: Instant) -> reconciler.ReconcileResult:
         workload = state.workloads.get(key)  # type: ignore[arg-type]
         if workload is None or not workload.meta.finalizers:
-            return NO_CHANGES
+            return reconciler.NO_CHANGES
         stale = [
             (max(one.deadline, _paused_until(state, region, now)), region)
             for one in workload.meta.finalizers
@@ -53,7 +46,9 @@ class FinalizerReconciler:
         ]
         due = [ReleaseFinalizer(workload.meta.uid, region) for deadline, region in stale if deadline <= now]
         again = min((deadline for deadline, _ in stale if deadline > now), default=None)
-        return ReconcileResult(tuple(ProposedCommand(one, workload.meta.revision) for one in due), again)
+        return reconciler.ReconcileResult(
+            tuple(reconciler.ProposedCommand(one, workload.meta.revision) for one in due), again
+        )
 
 
 def _paused_until(state: PlatformState, region: str, now: Instant) -> Instant:

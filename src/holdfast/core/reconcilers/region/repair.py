@@ -14,29 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from holdfast.core.ledger import reconciler
 from holdfast.core.ledger.builtin.overrides import active_overrides
-from holdfast.core.ledger.reconciler import (
-    EVERYTHING,
-    NO_CHANGES,
-    ProposedCommand,
-    ReconcileKey,
-    ReconcileResult,
-    WatchKey,
-    chunked,
-)
 from holdfast.core.ledger.state.ledger_state import Session
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant
+from holdfast.core.reconcilers.region import repair_breaches
 from holdfast.core.reconcilers.region.keyed import PerNode
 from holdfast.core.reconcilers.region.node_health import counts_as_gone_at, skips_the_brake
-from holdfast.core.reconcilers.region.repair_breaches import (
-    breaches_near,
-    holding_nodes,
-    reconcile_breach,
-    useless_holds,
-)
 from holdfast.core.region.commands import DropHold, Move, MoveSlot
 from holdfast.core.region.queries.fence import fenced_at
 from holdfast.core.region.state.lookups import slots_on
@@ -58,33 +45,35 @@ class RepairReconciler(PerNode):
     name = "repair"
     watches: tuple[str, ...] = ("node", "override", "platform-override", "assignment", "workload", "breach")
 
-    def keys(self, state: RegionState) -> Iterable[ReconcileKey]:
+    def keys(self, state: RegionState) -> Iterable[reconciler.ReconcileKey]:
         return [*super().keys(state), *state.breaches.keys()]
 
-    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[ReconcileKey]:
+    def wake(self, state: RegionState, touched: reconciler.WatchKey) -> Iterable[reconciler.ReconcileKey]:
         kind, key = touched
         if kind in ("override", "platform-override"):
             # An override that opens only removes authority; one that ends may return it.
             overrides = state.overrides if kind == "override" else state.platform_overrides
-            return () if overrides.get(key) is not None else EVERYTHING  # type: ignore[arg-type]
-        nodes = [key] if kind == "node" else holding_nodes(state, touched)
-        return [*nodes, *breaches_near(state, touched)]
+            return () if overrides.get(key) is not None else reconciler.EVERYTHING  # type: ignore[arg-type]
+        nodes = [key] if kind == "node" else repair_breaches.holding_nodes(state, touched)
+        return [*nodes, *repair_breaches.breaches_near(state, touched)]
 
-    def reconcile(self, state: RegionState, key: ReconcileKey, now: Instant) -> ReconcileResult:
+    def reconcile(self, state: RegionState, key: reconciler.ReconcileKey, now: Instant) -> reconciler.ReconcileResult:
         pause = active_overrides(state, now).repair
         paused = pause.ends if pause is not None else 0
         if isinstance(key, tuple):
-            return reconcile_breach(state, key, now, paused)
+            return repair_breaches.reconcile_breach(state, key, now, paused)
         node = state.nodes.get(key)  # type: ignore[arg-type]
         if node is None:
-            return NO_CHANGES
+            return reconciler.NO_CHANGES
         gone = _fenced_at(state, node) if node.session_ended else []
-        held = useless_holds(state, node, now)
+        held = repair_breaches.useless_holds(state, node, now)
         moves = [_fence(slot) for slot, at in gone if now >= max(at, paused)]
-        commands: list[Any] = [*(Move(chunk) for chunk in chunked(moves))]
+        commands: list[Any] = [*(Move(chunk) for chunk in reconciler.chunked(moves))]
         commands += [DropHold(uid) for uid, at in held if now >= max(at, paused)]
         again = [max(at, paused) for _, at in (*gone, *held) if now < max(at, paused)]
-        return ReconcileResult(tuple(ProposedCommand(one, node.revision) for one in commands), min(again, default=None))
+        return reconciler.ReconcileResult(
+            tuple(reconciler.ProposedCommand(one, node.revision) for one in commands), min(again, default=None)
+        )
 
 
 def _fence(slot: Slot) -> MoveSlot:

@@ -25,15 +25,7 @@ from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.limits import NODE_SLOTS_MAX
 from holdfast.core.model.values.structs import Instant, SlotKey
 from holdfast.core.region.state.tables import RegionState
-from holdfast.sim.checks.placement.usage import (
-    Amounts,
-    CountedRegion,
-    amounts,
-    device,
-    is_open,
-    outlives_its_fence,
-    place_of,
-)
+from holdfast.sim.checks.placement import usage
 
 #: The code of a slot that no node would accept, even if empty and open.
 NEVER_FITS = "never-fits"
@@ -50,7 +42,7 @@ class PlacementOracle:
     """What a region can place at one ledger time, as if some slots did not exist."""
 
     def __init__(self, state: RegionState, at: Instant, without: Collection[SlotKey] = ()) -> None:
-        self.counted = CountedRegion(state, at, without)
+        self.counted = usage.CountedRegion(state, at, without)
         self._state, self._at = state, at
         self._overrides = [one for one in state.every_override() if one.ends > at]
         self._avoided = {one.target for one in self._in_force(OverrideAction.AVOID_ZONE)}
@@ -90,8 +82,8 @@ class PlacementOracle:
             yield Code.PAUSED
         if assignment.priority_class not in self._state.priority_classes:
             yield Code.NOT_FOUND
-        yield from self._unpaid(slot, assignment, amounts(template.need))
-        if self._is_firm(assignment) and self._crowds_out(assignment.tenant, amounts(template.need)):
+        yield from self._unpaid(slot, assignment, usage.amounts(template.need))
+        if self._is_firm(assignment) and self._crowds_out(assignment.tenant, usage.amounts(template.need)):
             yield Code.PROTECTED
 
     def _in_force(self, action: OverrideAction) -> list[Override]:
@@ -107,7 +99,7 @@ class PlacementOracle:
         known = self._state.priority_classes.get(assignment.priority_class)
         return known is None or not known.spec.reclaimable
 
-    def _unpaid(self, slot: Slot, assignment: Assignment, need: Amounts) -> Iterator[str]:
+    def _unpaid(self, slot: Slot, assignment: Assignment, need: usage.Amounts) -> Iterator[str]:
         """Yield missing quota; a slot that is charged already needs none."""
         if not assignment.accounts:
             yield from (Code.NOT_FOUND, Code.OVER_GRANT)
@@ -121,24 +113,24 @@ class PlacementOracle:
         ended = all(one is not None and one.ends <= self._at for one in granted)
         yield Code.GRANT_ENDED if ended else Code.OVER_GRANT
 
-    def _pays(self, allowance: AcceptedGrant, need: Amounts) -> bool:
-        charged, target = self.counted.charged.get(allowance.account, {}), amounts(allowance.target)
+    def _pays(self, allowance: AcceptedGrant, need: usage.Amounts) -> bool:
+        charged, target = self.counted.charged.get(allowance.account, {}), usage.amounts(allowance.target)
         return all(charged.get(name, 0) + more <= target.get(name, 0) for name, more in need.items() if more)
 
-    def _crowds_out(self, tenant: str, need: Amounts) -> bool:
+    def _crowds_out(self, tenant: str, need: usage.Amounts) -> bool:
         """Return whether one more slot would use capacity that is protected for others, over all open nodes."""
-        kept: Amounts = {}
+        kept: usage.Amounts = {}
         for account, allowance in self._state.accepted_grants.items():
             if account != f"quota/{tenant}":
                 stands = self.counted.placed.get(account, {})
-                for name, amount in amounts(allowance.protected).items():
+                for name, amount in usage.amounts(allowance.protected).items():
                     kept[name] = kept.get(name, 0) + max(0, amount - stands.get(name, 0))
         for name in [name for name, more in need.items() if more and kept.get(name)]:
             free = 0
             for uid, node in self.counted.nodes.items():
-                if is_open(node):
+                if usage.is_open(node):
                     on = self.counted.on[uid]
-                    free += amounts(node.capacity).get(name, 0) - on.firm.get(name, 0) - on.held.get(name, 0)
+                    free += usage.amounts(node.capacity).get(name, 0) - on.firm.get(name, 0) - on.held.get(name, 0)
             if free - kept[name] < need[name]:
                 return True
         return False
@@ -148,9 +140,9 @@ class PlacementOracle:
     def refusals(self, slot: Slot, node: Node) -> Iterator[str]:
         """Yield every code for which a node does not accept a slot now."""
         assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
-        if not is_open(node) or node.zone in self._avoided:
+        if not usage.is_open(node) or node.zone in self._avoided:
             yield Code.NODE_UNAVAILABLE
-        if assignment.exclusive and outlives_its_fence(node, self._state.info.settings):
+        if assignment.exclusive and usage.outlives_its_fence(node, self._state.info.settings):
             yield Code.NODE_UNAVAILABLE
         yield from self._not_meant(template, assignment.tenant, node)
         yield from self._badly_placed(slot, template, assignment.tenant, node)
@@ -174,22 +166,22 @@ class PlacementOracle:
 
     def _badly_placed(self, slot: Slot, template: Template, tenant: str, node: Node) -> Iterator[str]:
         for spread in template.spread:
-            here = self._stand(slot, spread.key).get(place_of(node, spread.key), 0)
+            here = self._stand(slot, spread.key).get(usage.place_of(node, spread.key), 0)
             if here + 1 - min(self.spread(slot, spread.key).values(), default=0) > spread.max_skew:
                 yield Code.SPREAD
         for apart in template.apart:
-            where = [place_of(one, apart.key) for one in self._members(apart.group, tenant)]
-            if where.count(place_of(node, apart.key)) >= apart.most:
+            where = [usage.place_of(one, apart.key) for one in self._members(apart.group, tenant)]
+            if where.count(usage.place_of(node, apart.key)) >= apart.most:
                 yield Code.APART
         for near in template.near:
-            taken = {place_of(one, near.key) for one in self._members(near.group, tenant)}
-            if near.required and taken and place_of(node, near.key) not in taken:
+            taken = {usage.place_of(one, near.key) for one in self._members(near.group, tenant)}
+            if near.required and taken and usage.place_of(node, near.key) not in taken:
                 yield Code.NEAR
 
     def spread(self, slot: Slot, key: str) -> dict[str, int]:
         """Return, by domain that would accept it if empty, how many of the slot's workload are spread over it."""
         stand = self._stand(slot, key)
-        open_ = {place_of(node, key) for node in self.counted.nodes.values() if self._could_stand(slot, node)}
+        open_ = {usage.place_of(node, key) for node in self.counted.nodes.values() if self._could_stand(slot, node)}
         return {where: stand.get(where, 0) for where in sorted(open_)}
 
     def _stand(self, slot: Slot, key: str) -> dict[str, int]:
@@ -198,16 +190,16 @@ class PlacementOracle:
         for one in self.counted.standing():
             rules = [rule.key for rule in self.counted.template(one).spread]
             if one.workload == slot.workload and key in rules:
-                where = place_of(self.counted.nodes[one.node], key)
+                where = usage.place_of(self.counted.nodes[one.node], key)
                 counts[where] = counts.get(where, 0) + 1
         return counts
 
     def _could_stand(self, slot: Slot, node: Node) -> bool:
         """Return whether a node is open and accepts such work of this size, full or not."""
         assignment = self._state.assignments[slot.assignment]
-        if not is_open(node) or node.zone in self._avoided:
+        if not usage.is_open(node) or node.zone in self._avoided:
             return False
-        fenced = not (assignment.exclusive and outlives_its_fence(node, self._state.info.settings))
+        fenced = not (assignment.exclusive and usage.outlives_its_fence(node, self._state.info.settings))
         return fenced and not self._never(slot, node)
 
     def _members(self, group: str, tenant: str) -> list[Node]:
@@ -221,7 +213,7 @@ class PlacementOracle:
         return found
 
     def _too_full(self, template: Template, node: Node, *, firm: bool) -> Iterator[str]:
-        on, has, need = self.counted.on[node.uid], amounts(node.capacity), amounts(template.need)
+        on, has, need = self.counted.on[node.uid], usage.amounts(node.capacity), usage.amounts(template.need)
         for name, more in need.items():
             kept = on.firm.get(name, 0) + on.held.get(name, 0)
             taken = max(on.all.get(name, 0), kept) if firm else on.all.get(name, 0)
@@ -231,7 +223,7 @@ class PlacementOracle:
             yield Code.CAPACITY
         free = 0
         for index, one in enumerate(node.devices):
-            name = device(index)
+            name = usage.device(index)
             kept = on.firm.get(name, 0) + on.held.get(name, 0)
             taken = max(on.all.get(name, 0), kept) if firm else on.all.get(name, 0)
             suits = not template.gpu_models or one.model in template.gpu_models
@@ -246,7 +238,7 @@ class PlacementOracle:
         """Return whether a node would not accept the slot even if empty and open."""
         template, tenant = self.counted.template(slot), self._state.assignments[slot.assignment].tenant
         meant = any(code != Code.ONE_TENANT for code in self._not_meant(template, tenant, node))
-        has, need = amounts(node.capacity), amounts(template.need)
+        has, need = usage.amounts(node.capacity), usage.amounts(template.need)
         small = any(more > has.get(name, 0) for name, more in need.items() if more)
         suits = [one for one in node.devices if not template.gpu_models or one.model in template.gpu_models]
         lacks = sum(one.milli >= template.gpu_milli for one in suits) < template.gpus
