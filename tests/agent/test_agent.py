@@ -27,7 +27,7 @@ from holdfast.core.model.objects.workloads import DriverKind, RestartPolicy, Tem
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NO_REPORT
 from holdfast.core.region import commands as c
-from holdfast.host.leader.term_proof import SessionRenewal
+from holdfast.host.leader.term import SessionRenewal
 from holdfast.host.ports.transport import NoAnswer, Reply, Request
 from holdfast.host.protocol.bindings import NodeBindings, TemplateMessage
 from holdfast.host.protocol.commands import RENEWALS

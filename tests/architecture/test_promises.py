@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.drivers.process.settings import ProcessSettings
-from holdfast.api.resources.command_catalog import rules
+from holdfast.api.resources.schemas import rules
 from holdfast.cli.output.conditions import BAD_WHEN_TRUE, CONDITION_HINTS, REMEDIES
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import ActiveOverrides

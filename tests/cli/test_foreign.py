@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.api.kinds import find_kind
 from holdfast.cli.app import COMMANDS
-from holdfast.cli.foreign import _FOREIGN_KINDS, FOREIGN_COMMANDS
+from holdfast.cli.targets import _FOREIGN_KINDS, FOREIGN_COMMANDS
 from tests.support.api.command_line import CommandLine, problem
 
 

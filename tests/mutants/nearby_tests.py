@@ -112,7 +112,7 @@ PARTS = {
             f"{SRC}/host/ledger/ledger.py",
             f"{SRC}/host/ledger/follower.py",
             f"{SRC}/host/leader/lanes.py",
-            f"{SRC}/host/leader/term_proof.py",
+            f"{SRC}/host/leader/term.py",
             f"{SRC}/host/leader/term.py",
             f"{SRC}/host/ledger/reads.py",
             f"{SRC}/host/storage/snapshots.py",

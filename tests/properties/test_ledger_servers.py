@@ -35,12 +35,12 @@ from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Unavailable
-from holdfast.host.leader.term_proof import SessionRenewal
+from holdfast.host.leader.term import SessionRenewal
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.ports.store import Head, StoredBatch, WriteOk, WriteOutcome
 from holdfast.host.storage.snapshots import SnapshotPolicy
-from holdfast.sim.world.clocks import SimClock
+from holdfast.sim.world.machine import SimClock
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
 from tests.support.hosts.ledger_world import Server, World, in_world

@@ -16,8 +16,8 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.host.runtime.telemetry import Logger
-from holdfast.wiring.plugins import FILTERS, SCORES, plugins
 from holdfast.wiring.process import StartupError
+from holdfast.wiring.scheduler import FILTERS, SCORES, plugins
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 

@@ -7,8 +7,7 @@
 - `sync_loop`         plan, start, stop, report
 - `probe_manager`     startup, readiness and liveness of every run
 - `prober`            one probe: HTTP, TCP, exec
-- `node_load`         capacity, load and present images of this machine
-- `machine_identity`  the identity of this machine and of its current boot
+- `node_load`         identity, capacity, load and present images of this machine
 - `term_fence`        the newest term seen, on disk: a deposed leader is not followed
 - `lease_times`       the durations that the region sent last, on disk
 - `drivers`           start and end runs

@@ -1,21 +1,30 @@
-"""Capacity and load of this machine, and the names of the images that are cached on it."""
+"""Identity, capacity and load of this machine, and the names of the images that are cached on it.
+
+The identity is that of this machine and of its current boot (RULES 23). Its id is random and is created once, in the
+agent's folder: an agent with another folder is another machine, even with the same node name. Copied folders are
+detected, since their record of runs may be wrong. On another host the host's machine id and boot id differ. On the same
+host, or after a restore from a backup, `machine.id` is another file, with another inode and change time.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.topology import PRESENT_MAX, PRESENT_NAME_MAX
-from holdfast.core.model.records.nodes import LOAD_STEP
+from holdfast.core.model.records.nodes import LOAD_STEP, MACHINE_NAME_MAX, Machine
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import ReportNode
 from holdfast.core.region.limits import LOAD_EVERY_MS
 from holdfast.host.ports.clock import Clock
 from holdfast.host.protocol.session_client import SessionClient
 from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
+from holdfast.host.runtime.files import write_atomically
 from holdfast.host.runtime.telemetry import Logger
 
 #: Share of each resource that is reserved for the machine itself, in percent.
@@ -141,3 +150,34 @@ def _memory_mib(meminfo: Path) -> int:
         if name == "MemTotal":
             return int(rest.split()[0]) // 1_024
     raise ValueError(f"{meminfo} has no line MemTotal")
+
+
+NAME = "machine.id"
+HOST = Path("/etc/machine-id")
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BYTES = 16
+
+
+def machine_of(folder: Path, host: Path = HOST, boot: Path = BOOT) -> Machine:
+    """Return the machine whose agent uses this folder. `ValueError` if its id cannot be read."""
+    return Machine(_id_of(folder / NAME), _said(host), _said(boot))
+
+
+def _id_of(file: Path) -> str:
+    try:
+        found = file.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        found = secrets.token_hex(_BYTES)
+        write_atomically(file, f"{found}\n")
+    if not found.isalnum() or len(found) > MACHINE_NAME_MAX:
+        raise ValueError(f"{file} holds no valid machine id; remove it, and the agent registers as a new machine")
+    at = file.stat()
+    return blake2b(f"{found} {at.st_ino} {at.st_ctime_ns}".encode(), digest_size=_BYTES).hexdigest()
+
+
+def _said(file: Path) -> str:
+    """Return the content of a system file; empty if there is none, as in some containers."""
+    try:
+        return file.read_text(encoding="ascii").strip()[:MACHINE_NAME_MAX]
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -20,10 +20,10 @@ from holdfast.api.server.app import ApiServer
 from holdfast.api.server.limits import ServerLimits
 from holdfast.bench import report
 from holdfast.bench.fixtures.ledger_load import LedgerLoad, leading_ledger
-from holdfast.bench.fixtures.raw_file import RawFile
 from holdfast.bench.fixtures.region import SCHEDULER
 from holdfast.bench.load.api_load import ChangeSeen, LoadTask, SendResult
 from holdfast.bench.load.load_process import LoadProcess
+from holdfast.bench.store import RawFile
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.objects import principals

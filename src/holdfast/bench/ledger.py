@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from holdfast.bench import report
 from holdfast.bench.fixtures.ledger_load import LedgerLoad, leading_ledger
-from holdfast.bench.fixtures.raw_file import RawFile
 from holdfast.bench.fixtures.region import SLOTS_EACH
 from holdfast.bench.ledger_restart import measure_restart
+from holdfast.bench.store import RawFile
 
 TAIL_EACH = 10
 SINGLE_WORKLOADS = 60

@@ -13,7 +13,7 @@ from statistics import mean, median
 
 from msgspec import Struct
 
-from holdfast.bench.fixtures.quiet_logs import quiet_logs
+from holdfast.bench.fixtures.ledger_load import quiet_logs
 from holdfast.bench.report import BenchReport, ReportBuilder, at_least, at_most, require, stores_per_second
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.replay.recording import RunPlan

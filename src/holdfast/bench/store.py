@@ -132,3 +132,21 @@ async def _snapshot(store: SqliteStore, chunks: int) -> None:
     for number in range(chunks):
         await store.put_chunk(1, f"chunk-{number}", os.urandom(CHUNK_BYTES))
     await store.put_manifest(1, b"manifest")
+
+
+class RawFile:
+    """The baseline of durable writes: the same bytes written to a plain file and synced."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+    def times(self, size_bytes: int, times: int) -> list[float]:
+        """Return the seconds of each write and sync of `size_bytes` bytes."""
+        blob = os.urandom(size_bytes)
+        took = []
+        for _ in range(times):
+            start = time.perf_counter()
+            os.write(self._file, blob)
+            os.fdatasync(self._file)
+            took.append(time.perf_counter() - start)
+        return took

@@ -6,9 +6,8 @@ Machinery. It formats no particular reply.
 - `command`          the `@command` decorator; options and arguments that commands share; completion
 - `options`          global options as a value; how a command ends
 - `errors`           messages, hints and exit codes
-- `foreign`          words of other systems, and the command or kind that has their place
 - `context`          servers and credentials: file, environment, flags
-- `targets`          the object that a command names: `wl/web`, `workload shop/web`
+- `targets`          the object that a command names: `wl/web`, `workload shop/web`; words of other systems
 - `connect`          from a context to a client, or to those of regions; from a client's error to a message
 - `documents`        documents from files with the line of every field, checked without a server, grouped by server
 

@@ -16,8 +16,8 @@ from typer.main import get_command
 
 from holdfast.cli.command import COMPLETE, global_options
 from holdfast.cli.errors import CliError, CliExitCode, print_error
-from holdfast.cli.foreign import FOREIGN_COMMANDS
 from holdfast.cli.options import PIPE_CLOSED, discard_stdout
+from holdfast.cli.targets import FOREIGN_COMMANDS
 
 #: Each command: the module that contains its `app`, and its line in `holdfast --help`.
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -8,10 +8,9 @@ permission and no JSON body. It imports neither `api` nor `client`; `stores` is 
 - `tls_reloader`         TLS files, loaded again when they change
 - `connection_registry`  all accepted connections, their limits, and which one is closed when there are too many
 - `http_connection`      one accepted connection: size limits, timeouts, coalesced writes
-- `http_acceptor`        a new connection: it is counted, then the TLS handshake runs
 - `http_server`          the ASGI application: request in, reply or stream out
 - `http_client`          outgoing requests on aiohttp, each sent once
-- `http_transport`       `HttpTransport`: server and client in one, for servers and agents
+- `http_transport`       `HttpTransport`: server and client in one, for servers and agents; counts new connections
 - `blocking_http`        `BlockingHttpTransport`: without an event loop, for the command line
 - `in_process`           the same port between hosts of one process, for tests and the simulator
 """

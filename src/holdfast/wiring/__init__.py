@@ -5,13 +5,11 @@
 - `storage`                opens the server's store, and checks whose log it holds
 - `operator_token`         the operator's first token
 - `certificate_authority`  certificates for servers, machines and users
-- `endpoint_prober`        endpoint probes over sockets
-- `plugins`                scheduler plugins by entry point
 - `server_parts`           transport, limits and credentials from settings
 - `server_ports`           a server's access to its machine; the simulator has its own, and the same server
 - `server`                 one server, from settings to exit code
 - `machine`                what agents and schedulers have in common
-- `scheduler`              `holdfast scheduler`
+- `scheduler`              `holdfast scheduler`, and scheduler plugins by entry point
 - `agent_parts`            an agent put together, for a real, declared or simulated node
 - `agent`                  `holdfast agent`
 - `dev`                    `holdfast dev`

@@ -25,8 +25,7 @@ from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.drivers.process.settings import TENANT_MAP, TENANT_USERS, ProcessSettings
 from holdfast.agent.drivers.process.tenant_users import missing_here
 from holdfast.agent.lease_times import lease_times_on_disk
-from holdfast.agent.machine_identity import machine_of
-from holdfast.agent.node_load import MachineLoad, detect_capacity
+from holdfast.agent.node_load import MachineLoad, detect_capacity, machine_of
 from holdfast.agent.prober import NodeProber
 from holdfast.agent.term_fence import TermFence
 from holdfast.agent.term_fence import term_fence_on_disk as terms_on_disk

@@ -6,16 +6,19 @@ simulator gives the same server its own ports.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from msgspec import Struct
 
 from holdfast.api.server.limits import ServerLimits
 from holdfast.core.ledger.reconciler import Reconciler
+from holdfast.core.region.queries.endpoints import EndpointCheck
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.host.controllers.controller import ControllerOptions
 from holdfast.host.controllers.workqueue import QueueOptions
@@ -32,8 +35,7 @@ from holdfast.stores.registry import open_audit, open_decisions
 from holdfast.wiring import server_parts, storage
 from holdfast.wiring.config import private_files
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.endpoint_prober import SocketProber
-from holdfast.wiring.plugins import plugins
+from holdfast.wiring.scheduler import plugins
 
 READY = "ready.json"
 #: A controller processes this many keys at a time, so that their commands share one batch of the log.
@@ -113,3 +115,50 @@ def _tell(file: Path, said: dict[str, Any] | None) -> None:
         file.unlink(missing_ok=True)
     else:
         private_files.write_private(file, json.dumps({"pid": os.getpid(), **said}) + "\n", mode=0o644)
+
+
+#: Only the first line of an answer is read.
+LINE_BYTES = 4_096
+#: Characters of a path beside letters and digits. Tenants write paths, which must not become a second request.
+_SAFE = "/%?=&;:@!$'()*+,~-._"
+
+
+class SocketProber(EndpointProber):
+    """Probes from this machine. A connection is used for one probe, and closed at once."""
+
+    async def probe(self, question: EndpointCheck) -> str:
+        """Return why the probe failed; empty: it passed, over HTTP with a status from 200 to 399."""
+        try:
+            reader, writer = await asyncio.open_connection(question.host, question.port, limit=LINE_BYTES)
+        except OSError as error:
+            return error.strerror or str(error)
+        try:
+            if not question.path:
+                return ""
+            writer.write(_request(question))
+            line = await reader.readline()
+        except (OSError, ValueError) as error:
+            return str(error) or type(error).__name__
+        finally:
+            writer.transport.abort()
+        return _judged(line)
+
+
+def _request(question: EndpointCheck) -> bytes:
+    host = f"[{question.host}]" if ":" in question.host else question.host
+    lines = (
+        f"GET {quote(question.path, safe=_SAFE)} HTTP/1.1",
+        f"Host: {host}:{question.port}",
+        "User-Agent: holdfast-endpoints",
+        "Connection: close",
+    )
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+
+
+def _judged(line: bytes) -> str:
+    """Return why this first line of an answer, such as `HTTP/1.1 200 OK`, fails the probe; empty: it passes."""
+    parts = line.split(maxsplit=2)
+    if len(parts) < 2 or not parts[0].startswith(b"HTTP/") or not parts[1].isdigit():
+        return "the answer is not HTTP" if line else "the connection was closed without an answer"
+    status = int(parts[1])
+    return "" if 200 <= status < 400 else f"HTTP {status}"

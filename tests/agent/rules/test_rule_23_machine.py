@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.machine_identity import NAME, machine_of
+from holdfast.agent.node_load import NAME, machine_of
 
 
 def test_the_id_of_a_machine_is_made_once_in_its_folder(tmp_path: Path) -> None:

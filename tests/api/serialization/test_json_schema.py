@@ -19,8 +19,7 @@ from holdfast.api.kinds import BY_NAME, KINDS, public_name
 from holdfast.api.openapi import document
 from holdfast.api.openapi.components import PROBLEMS
 from holdfast.api.resources import schemas
-from holdfast.api.resources.command_catalog import parse_command, rules
-from holdfast.api.resources.schemas import WRITABLE, parse_object, render_object
+from holdfast.api.resources.schemas import WRITABLE, parse_command, parse_object, render_object, rules
 from holdfast.api.serialization.field_errors import InvalidDocument
 from holdfast.api.serialization.registry import serializer_for, struct_serializer_for, writable_serializer_for
 from holdfast.core.model.values.metadata import Meta

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.api.resources.command_catalog import parse_command, render_command, rules
-from holdfast.api.resources.schemas import WRITABLE, parse_object, render_object
+from holdfast.api.resources.schemas import WRITABLE, parse_command, parse_object, render_command, render_object, rules
 from holdfast.api.serialization.field_errors import ERRORS_MAX, FieldError, FieldErrors, InvalidDocument
 from holdfast.api.serialization.quantities import ResourcesSerializer
 from holdfast.api.serialization.registry import (

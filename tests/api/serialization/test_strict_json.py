@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.api.serialization.field_errors import InvalidDocument
-from holdfast.api.serialization.strict_json import parse_json
+from holdfast.api.serialization.field_errors import InvalidDocument, parse_json
 from tests.api.serialization.strategies import JSON
 
 

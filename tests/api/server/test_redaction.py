@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from holdfast.api.kinds import KINDS
-from holdfast.api.resources.command_catalog import named_commands
+from holdfast.api.resources.schemas import named_commands
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode

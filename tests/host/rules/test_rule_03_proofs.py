@@ -18,7 +18,7 @@ from holdfast.core.ledger.builtin.sessions import SessionEnded
 from holdfast.core.model.values.settings import DEFAULTS, with_drift
 from holdfast.host.errors import NotLeading, NotProven, ReadOnly, Unavailable
 from holdfast.host.leader.session_monitor import MARGIN_MS
-from holdfast.host.leader.term_proof import SessionRenewal, TermProof
+from holdfast.host.leader.term import SessionRenewal, TermProof
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.ports.store import Store

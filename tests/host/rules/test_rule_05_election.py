@@ -23,7 +23,7 @@ from holdfast.host.errors import NotLeading
 from holdfast.host.ledger.follower import WAIT_MAX_MS, Election
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.ports.store import Head, Store, StoredBatch
-from holdfast.sim.world.clocks import SimClock
+from holdfast.sim.world.machine import SimClock
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore, Rival, stop_the_world

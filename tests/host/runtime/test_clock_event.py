@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.host.runtime.deadlines import ClockEvent
-from holdfast.sim.world.clocks import SimClock
+from holdfast.sim.world.machine import SimClock
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
 

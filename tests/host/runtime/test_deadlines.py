@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from holdfast.host.runtime.deadlines import Abandoned, DeadlinePassed, is_being_cancelled, run_until_first, within
-from holdfast.sim.world.clocks import SimClock
+from holdfast.sim.world.machine import SimClock
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
 

@@ -27,7 +27,7 @@ from holdfast.core.scheduling.scheduler import Scheduler
 from holdfast.host.errors import NotLeading
 from holdfast.host.leader.append import AppendResult, AppendTask, BatchCommitted, BatchRejected
 from holdfast.host.leader.group_commit import GroupCommit
-from holdfast.host.leader.term_proof import TermProof
+from holdfast.host.leader.term import TermProof
 from holdfast.host.ports.store import (
     Head,
     StoredBatch,

@@ -11,8 +11,7 @@ from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.ports.store import Head, StoredBatch, WriteOutcome
-from holdfast.sim.world.clocks import SimClock
-from holdfast.sim.world.machine import Incarnation, SeedStreams, SimMachine, track_incarnations
+from holdfast.sim.world.machine import Incarnation, SeedStreams, SimClock, SimMachine, track_incarnations
 from holdfast.sim.world.virtual_loop import VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.ledger_world import an_override, keys_in, start_log, until

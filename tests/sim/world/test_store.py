@@ -23,9 +23,8 @@ from holdfast.host.ports.store import (
     WriteOutcome,
     WriteUnknown,
 )
-from holdfast.sim.world.clocks import SimClock
 from holdfast.sim.world.disk import SimDisk
-from holdfast.sim.world.machine import Incarnation, SimMachine, track_incarnations
+from holdfast.sim.world.machine import Incarnation, SimClock, SimMachine, track_incarnations
 from holdfast.sim.world.store import SimStore
 from holdfast.sim.world.store_service import StoreConditions
 from holdfast.sim.world.virtual_loop import SimulationStalled, VirtualLoop, run_virtual

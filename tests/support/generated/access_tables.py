@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.api.kinds import KINDS, ResourceKind
-from holdfast.api.resources.command_catalog import tag_of
+from holdfast.api.resources.schemas import tag_of
 from holdfast.api.server.routes import Route
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.builtin.sessions import OpenSession

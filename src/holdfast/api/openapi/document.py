@@ -34,9 +34,8 @@ from holdfast.api.openapi.schemas import (
     ref,
     repair_list,
 )
-from holdfast.api.resources.command_catalog import tags
 from holdfast.api.resources.decision import DecisionView
-from holdfast.api.resources.schemas import serializer_for_kind
+from holdfast.api.resources.schemas import serializer_for_kind, tags
 from holdfast.api.serialization.json_schema import DIALECT, Schema, SchemaBuilder, name_pattern
 from holdfast.api.serialization.registry import struct_serializer_for
 from holdfast.core.model.records.breaches import Repair

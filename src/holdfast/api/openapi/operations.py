@@ -23,8 +23,7 @@ from holdfast.api.openapi.components import (
     response,
 )
 from holdfast.api.openapi.schemas import ref
-from holdfast.api.resources.command_catalog import named_commands
-from holdfast.api.resources.schemas import serializer_for_kind
+from holdfast.api.resources.schemas import named_commands, serializer_for_kind
 from holdfast.api.serialization.json_schema import Schema, SchemaBuilder
 from holdfast.api.serialization.registry import struct_serializer_for
 

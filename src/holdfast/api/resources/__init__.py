@@ -10,6 +10,5 @@ Nothing here does I/O or checks permissions: `server.visibility` and `server.red
 - `decision`         one scheduling decision as an object
 - `rendering`        a row as an object, and as plain JSON values
 - `validation`       checks of an object without a server, by the ledger's own code
-- `command_catalog`  the commands of each ledger by tag, and which of them a user may send
-- `schemas`          JSON Schema of a kind and of a command; documents of the kinds that users write
+- `schemas`          documents of the kinds that users write, their commands by tag, and JSON Schema of both
 """

@@ -11,8 +11,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from holdfast.api.serialization.field_errors import FieldError, FieldErrors, format_error
-from holdfast.api.serialization.strict_json import decoder
+from holdfast.api.serialization.field_errors import FieldError, FieldErrors, decoder, format_error
 from holdfast.api.serialization.yaml_parser import UnreadableText, parse_trees
 
 TEXT_MAX = 4_000_000

@@ -11,9 +11,8 @@ import msgspec
 
 from holdfast.api.problems import Problem, from_refusal, problem
 from holdfast.api.resources.decision import WORKLOAD_PATTERN
-from holdfast.api.serialization.field_errors import InvalidDocument
+from holdfast.api.serialization.field_errors import InvalidDocument, parse_json
 from holdfast.api.serialization.scalars import TOKEN_PATTERN, parse_instant
-from holdfast.api.serialization.strict_json import parse_json
 from holdfast.api.server.authentication import Caller
 from holdfast.api.server.limits import ConcurrencyLimiter, ServerLimits
 from holdfast.core.ledger.answers import Code, Refused

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from holdfast.bench.fixtures.ledger_load import prepared_region
+from holdfast.bench.fixtures.ledger_load import prepared_region, quiet_logs
 from holdfast.bench.fixtures.loop_stalls import longest, measure_stalls
-from holdfast.bench.fixtures.quiet_logs import quiet_logs
 from holdfast.bench.fixtures.region import SETTINGS, SLOTS_EACH, BenchRegion
 from holdfast.bench.report import BenchResult, at_most, require
 from holdfast.core.model.records.lifecycle import Phase

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from holdfast.api.server.app import ApiServer
 from holdfast.bench.fixtures.live_region import LiveRegion, live_region
-from holdfast.bench.fixtures.raw_file import RawFile
 from holdfast.bench.report import BenchResult, Unmeasured, at_most, p99, require
+from holdfast.bench.store import RawFile
 from holdfast.client.async_client import AsyncClient
 from holdfast.client.config import ClientConfig
 from holdfast.core.model.objects.principals import (

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from holdfast.bench.fixtures.live_region import LiveRegion, live_region
 from holdfast.bench.fixtures.openb_trace import node_shapes, workload_shapes
-from holdfast.bench.fixtures.raw_file import RawFile
 from holdfast.bench.fixtures.region import NodeShape
 from holdfast.bench.report import BenchReport, BenchResult, ReportBuilder, at_least, temporary_folder
 from holdfast.bench.schedule import growth, latency, million
+from holdfast.bench.store import RawFile
 from holdfast.core.model.objects.topology import Toleration
 from holdfast.core.model.objects.workloads import Spread, Template
 from holdfast.core.model.records.nodes import Device

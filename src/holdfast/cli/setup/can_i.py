@@ -47,7 +47,7 @@ def can_i(options: GlobalOptions, what: What, node: Node = "") -> int:
 
 def _whose(what: str, context: CliContext) -> str:
     """Return the region that has this command; empty if the platform has it, or neither is known to."""
-    from holdfast.api.resources.command_catalog import tags
+    from holdfast.api.resources.schemas import tags
 
     if what in RIGHTS or what in tags("platform") or what not in tags("region"):
         return ""

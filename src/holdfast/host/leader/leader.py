@@ -19,8 +19,7 @@ from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Overload
 from holdfast.host.leader.dry_run import DryRunResult, dry_run
 from holdfast.host.leader.group_commit import GroupCommit
 from holdfast.host.leader.lanes import QueuedCommand, reject
-from holdfast.host.leader.term import LeaderTerm, SteppedDown
-from holdfast.host.leader.term_proof import SessionRenewal
+from holdfast.host.leader.term import LeaderTerm, SessionRenewal, SteppedDown
 from holdfast.host.ports.store import Head, StoreError, WriteConflict, WriteOk
 
 S = TypeVar("S", bound=LedgerState)

@@ -31,8 +31,7 @@ from holdfast.host.errors import Halted, NotLeading, NotReached, Stopped
 from holdfast.host.leader.denials import Denials
 from holdfast.host.leader.dry_run import DryRunResult
 from holdfast.host.leader.leader import Leader
-from holdfast.host.leader.term import LeaderTerm, SteppedDown
-from holdfast.host.leader.term_proof import SessionRenewal
+from holdfast.host.leader.term import LeaderTerm, SessionRenewal, SteppedDown
 from holdfast.host.ledger.follower import Election, Follower, LeftBehind
 from holdfast.host.ledger.reads import ReadLevel, ReadResult, ReadService
 from holdfast.host.ports.clock import Clock

@@ -10,8 +10,7 @@ that docs/evidence/correctness.md lists. Must not: judge a run, except by what o
 - `watch_faults`        delays, repeats or drops the watch events of controllers
 - `process_behavior`    how a simulated process starts, stops and fails
 - `node_processes`      what really runs on a node, the oracle for exclusive work, and endpoint probes
-- `agent`               the production agent, restarted when it ends
-- `scheduler`           the production standalone scheduler, restarted; a plugin that reserves before it binds
+- `scheduler`           the production agent and standalone scheduler, restarted; a plugin that reserves before it binds
 - `server_files`        what a machine stores for its server across incarnations
 - `failover_stub`       the failover controller in its simplest form
 - `servers`             the production servers of platform and regions

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from typing import Any
 
-from holdfast.api.resources.command_catalog import render_command, tag_of
+from holdfast.api.resources.schemas import render_command, tag_of
 from holdfast.api.server.request import parse_token
 from holdfast.client.async_client import AsyncClient
 from holdfast.client.config import ClientConfig

@@ -1,12 +1,19 @@
-"""The program of a standalone scheduler: the production one, restarted when it ends; and a plugin for it."""
+"""The programs of a node and of a standalone scheduler: the production ones, restarted when they end; and a plugin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from holdfast.agent.drivers.simulated import SimulatedDriver
+from holdfast.agent.term_fence import TermFence
+from holdfast.core.agent.bindings import BoundSlot
+from holdfast.core.model.objects.probes import Probe
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.core.region.commands import RegisterNode
 from holdfast.core.region.definition import REGION
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
@@ -15,7 +22,10 @@ from holdfast.host.protocol.session_client import SessionConfig, Superseded
 from holdfast.host.runtime.telemetry import Metrics
 from holdfast.host.scheduler.standalone import StandaloneScheduler
 from holdfast.sim.actors.ack_recorder import AckRecorder, AckSink, SendListener
+from holdfast.sim.actors.node_processes import SimulatedNode
+from holdfast.sim.variety import NodeProfile
 from holdfast.sim.world.world import Program, SimProcess
+from holdfast.wiring.agent_parts import AgentPorts, build_agent
 from holdfast.wiring.scheduler import build_scheduler
 
 #: Range of the wait before a restart.
@@ -73,3 +83,47 @@ def with_reserve_then_bind() -> Plugins:
     """Return the plugins of one incarnation of a scheduler."""
     two_steps = ReserveThenBind()
     return replace(BUILT_IN, binds=(two_steps,), reserves=(two_steps,))
+
+
+#: Agents start at random times within this span.
+APART_MS = DEFAULTS.session_lease // 4
+
+
+class _Asking:
+    """Probes the processes of the simulated node directly."""
+
+    def __init__(self, metal: SimulatedNode) -> None:
+        self._metal = metal
+
+    async def probe(self, one: BoundSlot, template: Template, probe: Probe) -> str:
+        return "" if self._metal.answers(one.slot, one.epoch) else "connection refused"
+
+
+def agent(
+    metals: Mapping[str, SimulatedNode],
+    servers: Sequence[str],
+    furnished: NodeProfile,
+    heard: AckSink,
+    metrics: Metrics,
+) -> Program:
+    """Return the program of a node's agent, on its simulated node. Its address is the node's name."""
+
+    async def run(process: SimProcess) -> None:
+        metal, clock = metals[process.machine], process.clock
+        actor = process.transport.certificate = f"agent/{metal.name}"
+        node = RegisterNode(
+            metal.name, furnished.pool, metal.zone, furnished.capacity, furnished.devices, furnished.ports,
+            furnished.labels, metal.name, metal.identity, shares_user=False,
+        )  # fmt: skip
+        way = AckRecorder(process.transport, dict.fromkeys(servers, (REGION, heard)))
+        chance = process.chance("agent")
+        while True:
+            await clock.sleep(chance.randrange(APART_MS))
+            terms, driver = TermFence(metal.newest, metal.keep), SimulatedDriver(metal)
+            ports = AgentPorts(driver, _Asking(metal), terms, metal.times)
+            try:
+                await build_agent(node, SessionConfig(actor, tuple(servers)), way, clock, ports, metrics).run()
+            except Superseded:
+                continue  # the network duplicated the request that opened its session, and the copy came late
+
+    return run

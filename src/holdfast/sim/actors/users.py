@@ -14,9 +14,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.api.resources.command_catalog import render_command, tag_of
 from holdfast.api.resources.platform_types import SchedulerPolicyView
-from holdfast.api.resources.schemas import render_object
+from holdfast.api.resources.schemas import render_command, render_object, tag_of
 from holdfast.client.async_client import AsyncClient
 from holdfast.client.errors import HoldfastError, OutcomeUnknownError, RefusedError, UnavailableError
 from holdfast.core.ledger.builtin.overrides import OpenOverride

@@ -4,9 +4,8 @@ Lives here: the machines of a scenario and everything that observes them. Must n
 
 - `cluster`          machines, actors, audits and checks of one scenario
 - `fault_injection`  starts and ends each planned fault
-- `silent_nodes`     silent nodes and lost regions are noticed in time
+- `silent_nodes`     silent nodes and lost regions are noticed in time; how long lost capacity is missing
 - `process_state`    the processes on nodes are those in the ledger; servers that read the same log have equal states
 - `liveness`         what has not converged after the faults ended
-- `recovery_time`    how long the capacity of a lost region was missing
 - `questions`        the six questions that every run must answer
 """

@@ -31,12 +31,11 @@ from holdfast.host.scheduler.standalone import StandaloneScheduler
 from holdfast.host.streams.mirror import Mirror
 from holdfast.replay.recording import PLATFORM_NAME, RunPlan
 from holdfast.sim.actors.ack_recorder import AckSink, SendListener
-from holdfast.sim.actors.agent import agent
 from holdfast.sim.actors.background_clients import UserConnection, reader, storm
 from holdfast.sim.actors.initial_objects import ScenarioObjects, amounts
 from holdfast.sim.actors.node_processes import ProcessOracle, SimulatedNode
 from holdfast.sim.actors.process_behavior import ProcessBehaviors
-from holdfast.sim.actors.scheduler import scheduler
+from holdfast.sim.actors.scheduler import agent, scheduler
 from holdfast.sim.actors.servers import ServerPrograms, ServerSetup, platform_settings, region_settings, url
 from holdfast.sim.actors.users import Users
 from holdfast.sim.actors.watch_faults import WatchFaults

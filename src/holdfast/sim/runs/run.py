@@ -38,7 +38,7 @@ from holdfast.sim.cluster.questions import (
     snapshot_at_fault,
     unanswered_questions,
 )
-from holdfast.sim.cluster.recovery_time import RecoveryTimer
+from holdfast.sim.cluster.silent_nodes import RecoveryTimer
 from holdfast.sim.runs.coverage import count_events
 from holdfast.sim.runs.settle_phase import LOOK_MS, SettlePhase
 from holdfast.sim.scenario import Scenario

@@ -4,8 +4,7 @@ Lives here: implementations of the clock, transport and store ports that fail on
 Holdfast beyond these ports, read a scenario, check anything.
 
 - `virtual_loop`      an event loop and a clock on virtual time
-- `clocks`            the clocks of one machine: skewed, stepped, paused
-- `machine`           a machine whose program starts, crashes, pauses and restarts; random streams, all from the seed
+- `machine`           a machine whose program starts, crashes, pauses and restarts; its clocks; random streams
 - `links`             latency, loss, duplication, partitions between machines
 - `calls`             one request or stream between two incarnations
 - `network`           the transport port over `links` and `calls`

@@ -18,9 +18,8 @@ from typing import Any
 
 from holdfast.host.ports.store import Store
 from holdfast.sim.world import links, store_service
-from holdfast.sim.world.clocks import SimClock
 from holdfast.sim.world.disk import SimDisk
-from holdfast.sim.world.machine import Incarnation, SeedStreams, SimMachine, track_incarnations
+from holdfast.sim.world.machine import Incarnation, SeedStreams, SimClock, SimMachine, track_incarnations
 from holdfast.sim.world.network import SimNetwork, SimTransport
 from holdfast.sim.world.store import SimStore
 from holdfast.sim.world.virtual_loop import VirtualLoop

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.drivers.driver import CannotStart, ExitReason, StartFault
-from holdfast.agent.drivers.process import disk_usage, folder_removal, tenant_users
+from holdfast.agent.drivers.process import disk_usage, run_folders, tenant_users
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.drivers.process.tenant_users import TenantUsers, missing_here
 from holdfast.agent.guard import kernel
@@ -459,17 +459,17 @@ def test_what_a_process_has_left_is_removed_though_its_tenant_goes_on_to_fill_it
     ours, theirs = multiprocessing.Pipe()
     tenant = multiprocessing.Process(target=_fill, args=(folders, theirs), daemon=True)
     tenant.start()
-    numbers, names = iter(range(1, 100)), folder_removal._names
+    numbers, names = iter(range(1, 100)), run_folders._names
 
     def once_filled(folder: int) -> list[tuple[str, bool]]:
         ours.send(next(numbers))
         ours.recv()
         return names(folder)
 
-    monkeypatch.setattr(folder_removal, "_names", once_filled)
+    monkeypatch.setattr(run_folders, "_names", once_filled)
     try:
         ours.recv()
-        folder_removal.remove_tree(folders[0])
+        run_folders.remove_tree(folders[0])
         assert not folders[0].exists()
     finally:
         ours.send(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.model.records.region_reports import Failing, TemplateCounts, Waiting, WorkloadReport
-from holdfast.host.link.region.flap_damper import REPEAT_MS, FlapDamper
+from holdfast.host.link.region.dirty_set import REPEAT_MS, FlapDamper
 
 
 def seen(bound: int = 1, ready: int = 0, fails: str = "exit", detail: str = "", **fields: int) -> WorkloadReport:

@@ -8,17 +8,14 @@ This `__init__` imports nothing.
 
 - `driver`            the port
 - `settings`          what the node's operator configures
-- `run_folders`       slots/, work/, logs/
+- `run_folders`       slots/, work/, logs/; removes a folder that a run filled
 - `tenant_users`      which user each tenant has on this machine
-- `preflight`         users and ports, checked before a start
+- `preflight`         limits and isolation that this machine enforces; users and ports, checked before a start
 - `environment`       variables and secrets
 - `cgroups`           limits
-- `capabilities`      which limits and isolation this machine enforces, and how
 - `disk_usage`        disk usage of a run's folder; ends a run that exceeds its limit
-- `launch`            the guard's order and its answer
+- `launch`            the guard's order and its answer; guard.sock
 - `guard_files`       record.json, result.json, who
-- `guard_connection`  guard.sock
 - `guarded_run`       one run in the driver: adopted, connected, ended
 - `leftovers`         processes that a dead guard left behind
-- `folder_removal`    removes a folder that a run filled
 """

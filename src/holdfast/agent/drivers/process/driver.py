@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.drivers.driver import CannotStart, Capabilities, RunSpec, RunStatus, StartFault
-from holdfast.agent.drivers.process.capabilities import capabilities_of
 from holdfast.agent.drivers.process.cgroups import Cgroups
 from holdfast.agent.drivers.process.disk_usage import DiskWatch
 from holdfast.agent.drivers.process.environment import environment_of
-from holdfast.agent.drivers.process.guard_connection import extension
 from holdfast.agent.drivers.process.guard_files import (
     GuardRecord,
     UnreadableGuardFile,
@@ -26,9 +24,9 @@ from holdfast.agent.drivers.process.guard_files import (
     read_record,
 )
 from holdfast.agent.drivers.process.guarded_run import FOLDER, GuardedRun
-from holdfast.agent.drivers.process.launch import fault, launch, order_of, record_of, why_no_namespaces
+from holdfast.agent.drivers.process.launch import extension, fault, launch, order_of, record_of, why_no_namespaces
 from holdfast.agent.drivers.process.leftovers import POLL_MS, kill_leftovers, retry_until_able
-from holdfast.agent.drivers.process.preflight import check_ports_free, run_user
+from holdfast.agent.drivers.process.preflight import capabilities_of, check_ports_free, run_user
 from holdfast.agent.drivers.process.run_folders import RunFolders, run_name
 from holdfast.agent.drivers.process.settings import ProcessSettings, limited
 from holdfast.agent.drivers.process.tenant_users import TenantUser, TenantUsers

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.drivers.driver import ExecNotRun, ExitReason, RunStatus
 from holdfast.agent.drivers.process import guard_files
-from holdfast.agent.drivers.process.guard_connection import GuardConnection, connect
+from holdfast.agent.drivers.process.launch import GuardConnection, connect
 from holdfast.agent.drivers.process.leftovers import descended_from, kill_leftovers, kill_process
 from holdfast.agent.guard import kernel
 from holdfast.core.agent.processes import ProcessState

@@ -5,10 +5,13 @@
     DATA/work/gone/         leftovers of processes until they are removed; root only
 
 Tenants own the content of their working folders and may have filled them in any way. So a leftover folder is moved away
-in one step and removed later (`folder_removal`). The folders above it are root's, so that no name leads elsewhere.
+in one step and removed later (`remove_tree`). The folders above it are root's, so that no name leads elsewhere.
 
 The folder of a binding is created first, and only once: a second start of the same binding finds it there. Without a
 record nothing was begun in it, and removing it prevents a guard that is still starting from beginning.
+
+`remove_tree` follows no link, uses no path longer than one name, and opens at most three descriptors at a time. A
+folder within a folder is moved up before it is emptied, so that any depth of nesting is reached.
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count, islice
 from pathlib import Path
 from secrets import token_hex
 
 from holdfast.agent.drivers.driver import CannotStart, StartFault
-from holdfast.agent.drivers.process.folder_removal import remove_tree
 from holdfast.agent.drivers.process.tenant_users import TenantUser
 from holdfast.agent.guard import files
 from holdfast.core.agent.plan import RunKey
@@ -159,3 +163,66 @@ class RunFolders:
         oldest_first = sorted(self._logs.iterdir(), key=lambda kept: (kept.stat().st_mtime_ns, kept.name))
         for kept in oldest_first[: -self._logs_kept or None]:
             shutil.rmtree(kept, ignore_errors=True)
+
+
+#: Largest number of names in memory at a time.
+NAMES_MAX = 1_000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder and all in it. `OSError` if something stays, for example a mount."""
+    above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if folder.is_symlink() or not folder.is_dir():
+            os.unlink(folder.name, dir_fd=above)
+            return
+        top = _opened(folder.name, above)
+        try:
+            fresh = map(f"{token_hex(8)}-{{}}".format, count())
+            while some := _names(top):
+                for name, is_folder in some:
+                    _remove(name, top, fresh) if is_folder else os.unlink(name, dir_fd=top)
+        finally:
+            os.close(top)
+        os.rmdir(folder.name, dir_fd=above)
+    finally:
+        os.close(above)
+
+
+def _remove(name: str, above: int, fresh: Iterator[str]) -> None:
+    """Remove a folder and its files; move the folders in it to its parent."""
+    folder = _opened(name, above)
+    try:
+        while some := _names(folder):
+            for one, is_folder in some:
+                if not is_folder:
+                    os.unlink(one, dir_fd=folder)
+                    continue
+                _own(one, folder)
+                os.rename(one, next(fresh), src_dir_fd=folder, dst_dir_fd=above)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=above)
+
+
+def _opened(name: str, above: int) -> int:
+    """Open a folder and take its ownership, so that processes of its former owner can add nothing more."""
+    _own(name, above)
+    folder = os.open(name, _FOLDER, dir_fd=above)
+    if os.geteuid() == 0:
+        os.fchown(folder, 0, 0)
+        os.fchmod(folder, 0o700)
+    return folder
+
+
+def _own(name: str, above: int) -> None:
+    """Open a folder that its owner has closed to itself, which hinders every user but root."""
+    if os.geteuid() != 0:
+        os.chmod(name, 0o700, dir_fd=above)
+
+
+def _names(folder: int) -> list[tuple[str, bool]]:
+    """Return some of the names in a folder, and whether each is a folder; a link is not."""
+    with os.scandir(folder) as found:
+        return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(found, NAMES_MAX)]

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from holdfast.api.kinds import ResourceKind, find_kind, public_name
 from holdfast.api.problems import from_refusal, problem
-from holdfast.api.resources.command_catalog import named_commands, parse_command
 from holdfast.api.resources.platform_types import SchedulerPolicyView
+from holdfast.api.resources.schemas import named_commands, parse_command
 from holdfast.api.resources.tables import ledger_of
 from holdfast.api.resources.validation import administer_command, publish_command
 from holdfast.api.serialization.field_errors import FieldError, InvalidDocument

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.api.problems import problem
-from holdfast.api.resources.command_catalog import rule_of
+from holdfast.api.resources.schemas import rule_of
 from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.request import ApiError, ApiRequest, json_reply

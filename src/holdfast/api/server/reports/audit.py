@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 from holdfast.api.problems import problem
-from holdfast.api.resources.command_catalog import render_command
+from holdfast.api.resources.schemas import render_command
 from holdfast.api.resources.tables import principal_tenant
 from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.serialization.scalars import parse_instant

@@ -3,9 +3,8 @@
 - `link`           session after session, while this server leads the region
 - `session`        `RegionSession`: opens a session and joins with the region's log
 - `follower`       commits shipments to the region's own log
-- `dirty_set`      objects that may differ from what was last reported
+- `dirty_set`      objects that may differ from what was last reported; limits reports about crash loops
 - `reports`        the region's reports, compared with earlier ones
-- `flap_damper`    limits reports about crash loops
 - `reporter`       when reports are computed and sent
 - `report_sender`  sends reports, and records the outcome
 - `stand_down`     the end of a retired region

@@ -35,8 +35,7 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.core.region.watch import ASSIGNMENT, CURSOR, GRANT, NODE, WORKLOAD
 from holdfast.host.leader.leader import Leader
 from holdfast.host.link.region import reports
-from holdfast.host.link.region.dirty_set import CALM_MS, SUMMARY, DirtyObjects
-from holdfast.host.link.region.flap_damper import FlapDamper
+from holdfast.host.link.region.dirty_set import CALM_MS, SUMMARY, DirtyObjects, FlapDamper
 from holdfast.host.link.region.follower import PlatformView
 from holdfast.host.link.region.report_sender import ReportSender
 from holdfast.host.link.region.reports import ReportCommand, ReportedState
