@@ -182,4 +182,5 @@ def test_importing_the_blocking_face_imports_no_event_loop_no_server_and_no_ledg
         "holdfast.host.ports.transport",
         "holdfast.host.protocol",
         "holdfast.host.protocol.commands",
+        "holdfast.host.protocol.problem",
     }

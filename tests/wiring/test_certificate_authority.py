@@ -13,7 +13,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 
-from holdfast.transports.tls import TlsConfig, certificate_facts, client_context, principal_of, server_context
+from holdfast.transports.certificates import certificate_facts
+from holdfast.transports.tls import TlsConfig, client_context, principal_of, server_context
 from holdfast.wiring.certificate_authority import (
     AUTHORITY_LIFE,
     LIFE_LONGEST,

@@ -20,7 +20,8 @@ from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.objects.workloads import Template
 from holdfast.host.ports.transport import Request, StreamDeclined, Transport, TransportError, first_value
 from holdfast.host.protocol.bindings import BINDINGS, SESSION, NodeBindings, TemplateMessage, read_message
-from holdfast.host.protocol.commands import LEADER, read_problem
+from holdfast.host.protocol.commands import LEADER
+from holdfast.host.protocol.problem import read_problem
 from holdfast.host.protocol.session_client import SessionClient
 from holdfast.host.runtime.telemetry import Logger, Metrics
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.host.ports.transport import Reply, Request, RequestHandler
-from holdfast.host.protocol.commands import problem_reply
+from holdfast.host.protocol.problem import problem_reply
 from holdfast.host.runtime.telemetry import BUCKETS, Histogram, Labels, Metrics
 from holdfast.observe.catalog import METRICS, MetricKind
 

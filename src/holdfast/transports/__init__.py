@@ -4,7 +4,8 @@ This package moves requests, replies and streams, and limits the cost of a conne
 permission and no JSON body. It imports neither `api` nor `client`; `stores` is its sibling.
 
 - `http_framing`         URLs, hop-by-hop headers, NDJSON lines and length-prefixed frames
-- `tls`                  contents of certificates, TLS contexts, and the principal that a certificate proves
+- `tls`                  TLS contexts, and the principal that a certificate proves
+- `certificates`         subject, hosts, principal and end of a certificate
 - `tls_reloader`         TLS files, loaded again when they change
 - `connection_registry`  all accepted connections, their limits, and which one is closed when there are too many
 - `http_connection`      one accepted connection: size limits, timeouts, coalesced writes

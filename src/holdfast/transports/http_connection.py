@@ -29,7 +29,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from holdfast.host.protocol.commands import problem_reply
+from holdfast.host.protocol.problem import problem_reply
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.transports.connection_registry import ConnectionCaps, ConnectionRegistry, ConnectionSlot
 from holdfast.transports.tls import certificate_expiry, principal_of

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from holdfast.host.ports.transport import Pairs, Reply, Request, RequestHandler, StreamReply, serve_nothing
-from holdfast.host.protocol.commands import problem_reply
+from holdfast.host.protocol.problem import problem_reply
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.transports.http_connection import CONNECTION, ServerConnection
 from holdfast.transports.http_framing import FRAME_ENCODERS, HOP_HEADERS, MEDIA

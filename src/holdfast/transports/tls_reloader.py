@@ -146,7 +146,7 @@ def _stamp(path: str) -> _Stamp:
 
 def _end_of(path: str) -> Instant | None:
     """Return when the certificate ends; None if it cannot be parsed, although it is valid for TLS."""
-    from holdfast.transports.tls import InvalidCertificate, certificate_facts
+    from holdfast.transports.certificates import InvalidCertificate, certificate_facts
 
     try:
         return int(certificate_facts(Path(path).read_bytes()).ends.timestamp() * 1000)

@@ -25,7 +25,8 @@ from holdfast.host.ledger.ledger import Role
 from holdfast.host.link.platform.server import serve_shipments
 from holdfast.host.link.region.link import REJECTED_RETRY_MS
 from holdfast.host.ports.transport import Reply, Request
-from holdfast.host.protocol.commands import ENVELOPES, ENVELOPES_BATCH, read_problem
+from holdfast.host.protocol.commands import ENVELOPES, ENVELOPES_BATCH
+from holdfast.host.protocol.problem import read_problem
 from holdfast.host.protocol.shipments import SHIPMENTS, KnownPosition, read_message
 from holdfast.host.storage import durable_state
 from tests.support.hosts.faulty_store import FaultyStore

@@ -13,13 +13,11 @@ from holdfast.host.protocol.commands import (
     MSGPACK,
     CommandOutcome,
     CommandReply,
-    ProblemBody,
     Renewed,
-    problem_reply,
     read_command_reply,
-    read_problem,
     read_renewed,
 )
+from holdfast.host.protocol.problem import ProblemBody, problem_reply, read_problem
 
 
 def test_an_answer_is_read_back_whatever_its_status() -> None:

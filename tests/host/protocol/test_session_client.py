@@ -25,10 +25,9 @@ from holdfast.host.protocol.commands import (
     MSGPACK,
     CommandOutcome,
     CommandReply,
-    ProblemBody,
     Renewed,
-    problem_reply,
 )
+from holdfast.host.protocol.problem import ProblemBody, problem_reply
 from holdfast.host.protocol.session_client import SessionLost
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from tests.support.ledgers.platform import DIGEST

@@ -54,8 +54,8 @@ from holdfast.host.protocol.commands import (
     CommandReply,
     Renew,
     Renewed,
-    problem_reply,
 )
+from holdfast.host.protocol.problem import problem_reply
 from holdfast.host.protocol.request_signatures import SigningToken, public_key_of
 from holdfast.host.protocol.shipments import SHIPMENTS
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual

@@ -35,7 +35,8 @@ from holdfast.host.ports.transport import (
     first_value,
 )
 from holdfast.host.protocol import request_signatures
-from holdfast.host.protocol.commands import JSON, MSGPACK, PROBLEM, read_problem
+from holdfast.host.protocol.commands import JSON, MSGPACK
+from holdfast.host.protocol.problem import PROBLEM, read_problem
 
 LEDGER = "holdfast-ledger"
 #: Headers of a region's reply that are forwarded. Not its leader: a client must not send platform requests there.

@@ -96,7 +96,7 @@ _HEADINGS = {
 
 
 def _told(file: Path) -> dict[str, Any]:
-    from holdfast.transports.tls import InvalidCertificate, certificate_facts
+    from holdfast.transports.certificates import InvalidCertificate, certificate_facts
 
     try:
         facts = certificate_facts(file.read_bytes())

@@ -2,7 +2,8 @@
 
 Messages on streams are arrays: the order of fields and the tags are the format.
 
-- `commands`            POST /v1/envelopes, /v1/envelopes/batch and /v1/renewals; RFC 9457 bodies for machines
+- `problem`             RFC 9457 bodies for machines
+- `commands`            POST /v1/envelopes, /v1/envelopes/batch and /v1/renewals
 - `shipments`           GET /v1/shipments, platform to region
 - `bindings`            GET /v1/bindings, region to agent
 - `log_stream`          GET /v1/log, region to mirror

@@ -22,6 +22,7 @@ from holdfast.core.ledger.revision import DIGITS_MAX, parse_revision
 from holdfast.core.model.values.settings import AgentTimes
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.host.ports.transport import Reply, first_value
+from holdfast.host.protocol.problem import UNREADABLE, ProblemBody, read_problem
 
 ENVELOPES = "/v1/envelopes"
 ENVELOPES_BATCH = "/v1/envelopes/batch"
@@ -141,38 +142,3 @@ def read_renewed(reply: Reply) -> Renewed | ProblemBody:
     except UNREADABLE:
         pass
     return read_problem(reply)
-
-
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
-
-
-class ProblemBody(Struct, frozen=True):
-    """Why a request failed, for machines. Revisions in facts are texts."""
-
-    code: str
-    title: str = ""
-    detail: str = ""
-    status: int = 0
-    type: str = ""
-    facts: dict[str, Any] = {}
-
-
-def problem_reply(status: int, code: str, detail: str) -> Reply:
-    """Return a reply with a problem body."""
-    body = ProblemBody(code, code.replace("-", " "), detail, status, f"urn:holdfast:problem:{code}")
-    return Reply(status, (PROBLEM,), msgspec.json.encode(body))
-
-
-def read_problem(reply: Reply) -> ProblemBody:
-    """Return the problem in a reply; without a readable one its code is `status-N`."""
-    try:
-        return _problem.decode(reply.body)
-    except UNREADABLE:
-        return ProblemBody(
-            f"status-{reply.status}", detail=reply.body[:200].decode(errors="replace"), status=reply.status
-        )
-
-
-PROBLEM = ("content-type", "application/problem+json")
-
-_problem = msgspec.json.Decoder(ProblemBody)

@@ -37,7 +37,6 @@ from holdfast.host.protocol.commands import (
     TIMEOUT,
     CommandOutcome,
     CommandReply,
-    ProblemBody,
     Renew,
     Renewed,
     SchedulerVitals,
@@ -46,6 +45,7 @@ from holdfast.host.protocol.commands import (
     read_renewed,
     successor,
 )
+from holdfast.host.protocol.problem import ProblemBody
 from holdfast.host.protocol.time_offset import TimeOffset
 from holdfast.host.runtime.backoff import exponential, jittered
 from holdfast.host.runtime.deadlines import ClockEvent

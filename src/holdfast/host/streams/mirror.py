@@ -25,7 +25,8 @@ from holdfast.host.errors import NotReached, StateDiffers, show_token
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Request, StreamDeclined, Transport, TransportError, first_value
 from holdfast.host.protocol import log_stream
-from holdfast.host.protocol.commands import LEADER, read_problem
+from holdfast.host.protocol.commands import LEADER
+from holdfast.host.protocol.problem import read_problem
 from holdfast.host.protocol.session_client import SessionClient
 from holdfast.host.protocol.time_offset import LeaderKey
 from holdfast.host.runtime import gc_tuning

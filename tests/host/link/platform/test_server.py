@@ -25,7 +25,7 @@ from holdfast.host.link.platform import server
 from holdfast.host.link.platform.request import PROOF_MAX, LogPosition, read_position_proof
 from holdfast.host.link.platform.server import serve_shipments
 from holdfast.host.ports.transport import Framing, Reply, Request, StreamReply
-from holdfast.host.protocol.commands import read_problem
+from holdfast.host.protocol.problem import read_problem
 from holdfast.host.protocol.request_signatures import SigningToken, sign
 from holdfast.host.protocol.shipments import SHIPMENTS, KnownPosition, LinkHeartbeat, Message, Shipment, read_message
 from holdfast.host.watch.subscription import SubscriptionLimits

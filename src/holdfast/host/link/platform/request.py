@@ -46,7 +46,7 @@ from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.ports.transport import Reply, Request, first_value
-from holdfast.host.protocol.commands import problem_reply
+from holdfast.host.protocol.problem import problem_reply
 from holdfast.host.protocol.request_signatures import SigningToken, is_signed_by, sign
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.streams.resume import proven_leader, resume_point

@@ -37,7 +37,7 @@ from holdfast.host.link.platform.request import (
     session_problem,
 )
 from holdfast.host.ports.transport import Framing, Reply, Request, StreamReply
-from holdfast.host.protocol.commands import problem_reply
+from holdfast.host.protocol.problem import problem_reply
 from holdfast.host.protocol.shipments import KnownPosition, LinkHeartbeat, Message, Shipment
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger

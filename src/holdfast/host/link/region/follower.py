@@ -28,7 +28,8 @@ from holdfast.host.leader.leader import Leader
 from holdfast.host.link.region.session import RegionLogMismatch, RegionSession, RetiredByPlatform
 from holdfast.host.ports.store import LogTrimmed, StoreError
 from holdfast.host.ports.transport import Request, StreamDeclined, Transport, TransportError, first_value
-from holdfast.host.protocol.commands import LEADER, read_problem
+from holdfast.host.protocol.commands import LEADER
+from holdfast.host.protocol.problem import read_problem
 from holdfast.host.protocol.session_client import SessionLost
 from holdfast.host.protocol.shipments import SHIPMENTS, KnownPosition, LinkHeartbeat, Shipment, read_message
 from holdfast.host.runtime.deadlines import ClockEvent
