@@ -13,7 +13,8 @@ Machinery. It formats no particular reply.
 - `documents`        documents from files with the line of every field, checked without a server, grouped by server
 - `region_requests`  requests to one region or to all, and their merged replies
 
-Output: `output/`. Commands: one folder per group; a module has the name of its command:
+Output: `output/`. Columns of `get` are in `api.kinds`; every other command has its columns in its own module.
+Commands: one folder per group; a module has the name of its command:
 - `objects/`     apply, get, describe, delete, diff, validate, wait, schema
 - `workloads/`   scale, restart, endpoints, queue, decisions, explain
 - `operations/`  status, quota, audit, repair, region, policy
