@@ -164,7 +164,7 @@ def test_a_benchmark_of_which_nothing_can_be_measured_says_so_without_a_tracebac
     def broken() -> float:
         raise MemoryError("no more")
 
-    monkeypatch.setattr(core, "stores_per_second", broken)
+    monkeypatch.setattr(report, "stores_per_second", broken)
     done = RUN.invoke(app, ["bench", "core", "--small"])
     assert (done.exit_code, done.stdout) == (1, "")
     assert "core.fork could not be measured: MemoryError: no more (test_commands.py:" in done.stderr

@@ -27,7 +27,7 @@ from tests.properties.platform.regional_intents import INTENTS
 from tests.properties.region import program as region
 from tests.properties.region.random_walk import seeded, set_up, walk
 from tests.properties.region.world import Chance
-from tests.support.planted_bugs import found_after, names, told
+from tests.support.wrong_events import found_after, names, told
 
 Log = list[tuple[bytes, bytes]]
 

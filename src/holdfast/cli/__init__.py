@@ -11,7 +11,8 @@ Machinery. It formats no particular reply.
 - `connect`          from a context to a client, or to those of regions; from a client's error to a message
 - `documents`        documents from files with the line of every field, checked without a server, grouped by server
 
-Output: `output/`. Commands: one folder per group; a module has the name of its command:
+Output: `output/`. Columns of `get` are in `api.kinds`; every other command has its columns in its own module.
+Commands: one folder per group; a module has the name of its command:
 - `objects/`     apply, get, describe, delete, diff, validate, wait, schema
 - `workloads/`   scale, restart, endpoints, queue, decisions, explain
 - `operations/`  status, quota, audit, repair, region, policy

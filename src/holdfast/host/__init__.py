@@ -9,11 +9,11 @@ It counts metrics by name and never imports `observe`. Lower packages do not imp
 - `protocol`     every message between machines and a ledger, and the client side of a session
 - `storage`      one ledger's durable copy on this server: load, apply, verify, snapshot, trim
 - `watch`        durable changes to subscribers
-- `leader`       everything that lasts for one term
+- `leader`       everything that lasts for one term: queue, decide, append, answer, prove
 - `ledger`       one server's part in one ledger: load, follow, be a candidate, lead, step down
 - `streams`      ordered streams that a leader serves to agents and mirrors
 - `indexes`      decisions and audit entries, indexed from the log
-- `controllers`  reconcilers from the core, run as leader tasks
+- `controllers`  reconcilers from the core, run as leader tasks; endpoints are probed and published here
 - `scheduler`    a running scheduler, embedded in the leader's process or standalone
 - `link`         log shipping from the platform to a region, and the region's reports
 """

@@ -52,6 +52,7 @@ NOT_TAKEN = {
     "limits.DENIALS_MAX": "denials are not folded",
     "resources.AMOUNT_MAX": "a value",
     "nodes.MACHINE_NAME_MAX": "names of a node's machine, which are replaced by the next",
+    "reconciler.SCHEDULERS_MAX": "a value of the configuration of a server",
     "settings.NUMBER_MAX": "a value",
     "settings.FENCE_MAX": "a value",
     "principals.NAME_MAX": "how a token is read",

@@ -16,7 +16,7 @@ from holdfast.sim.world.virtual_loop import run_virtual
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.ledger_world import an_override, start_log
 from tests.support.ledgers.region import ROOT, T0
-from tests.support.planted_bugs import planted
+from tests.support.wrong_events import planted
 
 
 class Scribe:

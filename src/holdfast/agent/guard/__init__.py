@@ -1,6 +1,7 @@
 """The guard of one run: a program of its own that uses the standard library alone, so that it starts quickly.
 
-- `guard`          one run from its order to its result: the end of its lease, the connection to agents, the end
+- `guard`          one run from its order to its result; it ends and then kills the run at its deadline, whether or
+                   not an agent lives
 - `exec_commands`  commands that run beside the process while it lives, such as probes
 - `child`          code of a forked child until it executes the process or a command
 - `namespaces`     pids, mounts and IPC of the run's own, held by the first process in them

@@ -3,7 +3,7 @@
     request ─▶ app: route, authenticate, limit, deadline ─▶ handler in objects/, reports/, machines ─▶ reply or stream
                                                               └─ forwarding: to the leader, or to a region
 
-Only `app` and `routes` import handlers. A refusal is an `ApiError` and becomes a problem in `app`.
+Only `app` and `routes` import handlers. A refusal is an `ApiError` with a problem of `api.problems`; `app` sends it.
 
 - `app`             `ApiServer`: dispatch, deadline, errors to problems
 - `routes`          the table: path and method to handler
@@ -16,7 +16,7 @@ Only `app` and `routes` import handlers. A refusal is an `ApiError` and becomes 
 - `streams`         how many streams a server serves, and when a stream must end
 - `context`         `ServerContext`: what every handler gets, and the headers of every reply
 - `forwarding`      one hop: to the leader, or to a region
-- `machines`        envelopes, renewals, shipments, bindings, log
+- `machines`        envelopes, renewals (heartbeats), shipments, bindings, log
 - `objects/`        read, write and watch objects
 - `reports/`        computed, read-only replies
 """

@@ -1,7 +1,7 @@
 """Commands for operators of the platform.
 
 - `status`  leader, degraded parts, age of each region's report
-- `quota`   quota, grants and usage
+- `quota`   what each tenant may use, is granted and uses, by resource and by region
 - `audit`   who sent which command
 - `repair`  operations that have not completed
 - `region`  address of a region; declare it lost, attest, forget

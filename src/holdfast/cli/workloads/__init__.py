@@ -5,5 +5,5 @@
 - `endpoints`  addresses of a workload, and which replicas serve
 - `queue`      scheduling requests that wait, and why
 - `decisions`  what schedulers decided
-- `explain`    why a workload waits, or why a replica runs where it does
+- `explain`    why a workload waits, or why a replica runs where it does; the text is in `output.explanation`
 """

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from holdfast.core.agent import processes
 from holdfast.core.agent.bindings import BoundSlot
+from holdfast.core.agent.processes import restart_at
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.structs import Revision, SlotKey
@@ -179,7 +180,7 @@ class _Slot:
         if run is not None and run.here is not processes.ProcessState.ENDED:
             return
         again = processes.may_restart(self._template, one, run)
-        due = processes.restart_at(one, run, now) if again else processes.give_up_at(one, run, now)
+        due = restart_at(one, run, now) if again else processes.give_up_at(one, run, now)
         if now < due:
             self._steps.requeue_at(due)
         elif not again:

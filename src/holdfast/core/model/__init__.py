@@ -2,7 +2,7 @@
 
     values --> objects --> records
 
-- `values`   types without identity: struct bases, amounts, ranges, metadata, conditions, settings
+- `values`   types without identity: struct bases, amounts, ranges, metadata, conditions, settings of a ledger
 - `objects`  API objects that operators and tenants write; their class names are public
 - `records`  rows that the ledgers store and the regions report
 

@@ -195,7 +195,7 @@ class SchedulingCycle:
         ask, spent = group.ask, self._flight.spent
         pay = payer_gate(self._state, group.accounts, ask.template.need, self._now, spent)
         kept = protected_gate(self._state, ask, self._flight.firm, self._flight.owed)
-        is_open = kept.most > 0 and (pay.most > 0 or any(entry.charged for entry in entries))
+        is_open = kept.most > 0 and (pay.most > 0 or any(entry.has_charged(self._state) for entry in entries))
         seed = seed_of(group.oldest()[1], self._table.revision)
         choice = self._choose(group, 1, seed) if is_open else NOTHING_CHOSEN
         if not choice.rows:

@@ -3,6 +3,7 @@
 Lives here: code that folds a log independently of the servers and reports findings. Must not: import a ledger gate, a
 controller, a scheduler or an actor; a check shares only the model with the code that it checks.
 A new check of one region's log is listed in `region.registry`; other checks are started by `sim.cluster.cluster`.
+Bugs that a check must find are planted by `tests/sim/runs/test_planted_*_bugs.py`.
 
 - `history`         all records of all logs in the order in which they became durable
 - `ledger_audit`    `Finding`, and the audit of one ledger: acknowledgements, reads, invariants

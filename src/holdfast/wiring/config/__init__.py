@@ -1,7 +1,9 @@
 """The configuration of a process, and its secrets. Pure except for reading and writing files.
 
-- `server_settings`  the table of settings
+- `server_settings`  the settings of one process; leases, fence and other numbers of a ledger are in
+                     `core.model.values.settings`
 - `sources`          defaults, file, environment, flags
-- `validation`       listen addresses, and sets of settings that are rejected
+- `validation`       listen addresses, and sets of settings that are rejected; `settings_problems` in that module
+                     rejects unsafe times
 - `private_files`    files with mode 0600; tokens in them, read again when their file changes
 """

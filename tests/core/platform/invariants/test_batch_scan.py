@@ -15,7 +15,7 @@ from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.platform.state.tables import PlatformState
 from tests.core.platform.invariants.test_full_scan import CASES
 from tests.support.ledgers.platform import a_full_platform, cpu
-from tests.support.planted_bugs import Wrong, found_both_ways, names, told
+from tests.support.wrong_events import Wrong, found_both_ways, names, told
 
 
 def change(state: PlatformState, table: str, key: Any, **fields: Any) -> None:

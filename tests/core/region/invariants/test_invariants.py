@@ -23,7 +23,7 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import FullListProgress, RegionState
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template, an_assignment
-from tests.support.planted_bugs import Wrong, found_both_ways, names, told
+from tests.support.wrong_events import Wrong, found_both_ways, names, told
 
 #: Slots of the scene: two share a node and its device, one waits for room, one yields to another, one has an identity.
 FIRST, SECOND, WAITING = (1, 0), (1, 1), (1, 2)

@@ -15,13 +15,13 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.workloads import Spread
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, masks, shared, union
-from holdfast.core.region.commands import SlotPlacement
+from holdfast.core.region.commands import SlotPlacement, Unreserve
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.nodes.table import Truths
 from holdfast.core.scheduling.nodes.window import NodeWindow
 from holdfast.core.scheduling.queue.peers import ALONE, HELP_MS, LEFT_MAX, RUN, PeerShare, SchedulerPeers, peers_of
 from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
-from tests.support.ledgers.region import RegionBench, a_template
+from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, placed_on, several
 
 
@@ -204,6 +204,26 @@ def test_nothing_of_a_lower_priority_is_placed_while_another_ones_slot_can_be() 
     assert second.send(attempt) == []
     first.catch_up()
     assert slots_of(first) == {(low, 0)}
+
+
+def test_a_charged_slot_of_another_one_needs_no_payer_and_comes_before_a_lower_priority() -> None:
+    bench = a_full_region()
+    high = next(uid for uid in range(100, 200) if peers_of("s1", ["s1", "s2"]).owner(uid) == 1)
+    low = next(uid for uid in range(200, 300) if peers_of("s1", ["s1", "s2"]).owner(uid) == 0)
+    bench.a_grant("quota/other")
+    bench.a_workload(a_template(cpu=100), count=1, uid=low, workload=low, tenant="other", accounts=("quota/other",))
+    work = bench.a_workload(a_template(), count=1, uid=high, workload=high, priority_class="critical")
+    bench.place(work, SlotPlacement(0, next(iter(bench.state.nodes.keys()))), bind=False)
+    bench.accept(SCHEDULER, Unreserve(((high, 0),)))
+    bench.a_grant(cpu=0, version=2)
+    first, second = several(bench, 2)
+    for one in (first, second):
+        one.catch_up()
+    assert slots_of(first) == set()
+    blocked = first.asleep(high)
+    assert blocked is not None
+    assert blocked.why is BlockReason.PEERS
+    assert slots_of(second) == {(high, 0)}
 
 
 def test_a_slot_of_a_higher_priority_that_nobody_can_place_holds_nothing_up() -> None:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger import codec
 from holdfast.core.ledger.answers import Accepted, Code, Refused, Repeated, too_large
+from holdfast.core.ledger.codec import RECORD_BYTES_MAX
 from holdfast.core.ledger.commit.authorization import PEOPLE, authorize, check_and_handle
 from holdfast.core.ledger.commit.dedup import remember_answer
 from holdfast.core.ledger.commit.definition import LedgerDefinition, S
@@ -94,7 +95,7 @@ class BatchDraft(Generic[S]):
 
     def _refuse_size(self, ctx: CommandContext, record_bytes: int, events: int) -> Refused | None:
         """Refuse a record that is too large for the log, or has more events than the batch has indexes left."""
-        most = codec.COPY_BYTES_MAX if self._definition.rules[type(ctx.command)].copies else codec.RECORD_BYTES_MAX
+        most = codec.COPY_BYTES_MAX if self._definition.rules[type(ctx.command)].copies else RECORD_BYTES_MAX
         if record_bytes > most:
             return too_large("bytes in its record", record_bytes, most)
         if self._next + events > self._last:

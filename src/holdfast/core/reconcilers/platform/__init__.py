@@ -1,6 +1,7 @@
 """Controllers of the platform ledger. None reads the state of a region.
 
-- `assignment`             splits every workload over regions
+- `assignment`             sends the commands that split a workload over regions; the counts are those of
+                           `assignment_split`
 - `assignment_candidates`  the candidate regions, and the known facts of each
 - `assignment_split`       how many replicas where: ideal, target, next step
 - `assignment_identities`  which region runs which exclusive ordinal
@@ -8,7 +9,8 @@
 - `grant`                  when a grant is offered, renewed or called back; the amounts are those of `grant_targets`
 - `grant_targets`          how much of an account (a quota, a budget) each region is granted, and the protected part
 - `grant_slices`           the arithmetic of `grant_targets` for one quota
-- `region_health`          silent, suspect, lost; healthy after contact; a retired region releases all it held
+- `region_health`          a region whose session has ended is suspect, then lost; healthy once it reports. Silence
+                           itself is noticed by `host.leader.session_monitor`. A retired region releases all it held
 - `finalizer`              releases the finalizer of a lost region after its deadline
 - `status`                 reports the status of a workload
 - `status_progress`        counts over regions

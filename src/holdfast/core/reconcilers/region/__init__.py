@@ -10,5 +10,6 @@
 - `repair`              fenced slots are released
 - `repair_breaches`     breaches are repaired and closed; evicts replicas from nodes with an `evict` taint
 
-No controller drains a node yet: a cordon or drain only stops new placements.
+No controller drains a node yet: a cordon or drain only stops new placements. The cause and the sender of a drain exist
+in `core.model.records.lifecycle`; `core.model.values.reserved_names` lists them until a controller uses them.
 """

@@ -12,7 +12,8 @@ A handler never writes state. Only `definition` and the API's offline checks imp
 - `coalesced_proposals`  consecutive plain proposals, decided together
 - `reservations`         Bind, Unreserve, Expire; the end of a binding epoch
 - `transitions`          Move: every other edge of a slot, by its owner
-- `stops`                Stop, and the disruption budget
+- `stops`                Stop: whether a slot may be stopped, by cause, owner, phase and disruption budget; the causes
+                         are in `core.model.records.lifecycle`, victims of a proposal in `preemption`
 - `holds`                Hold, ExtendHold, DropHold
 - `breaches`             breaches that a fact opens; CloseBreach
 - `shipments`            Ship, StandDown

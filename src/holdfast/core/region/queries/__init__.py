@@ -2,10 +2,12 @@
 
 A query never writes and never emits an event.
 
-- `feasibility`       whether a template fits the free capacity of a node, for handlers, scheduler and agent
+- `feasibility`       whether a node admits a template (health, cordon, taints, tenancy, labels) and has the free
+                      capacity, for handlers, scheduler and agent
 - `accounts`          how many more replicas an account can pay, or leave protected capacity free
 - `assignments`       whether and until when this region may run an assignment; its disruption left
-- `gates`             checks of proposals, bindings and holds, with the effect of overrides
+- `gates`             checks of proposals, bindings and holds: pauses, policy, avoided zones; `feasibility` checks
+                      the node
 - `fence`             the time after which nothing of an ended session can run
 - `node_tenants`      tenants on a node that takes one at a time
 - `domains`           domains that can take a template; spread, apart and near rules

@@ -1,6 +1,7 @@
 """Filter plugins, one per file; the file has the name of the plugin. A filter keeps no state between calls.
 
-A filter gets a window of rows and returns a truth value per row.
+A filter gets a window of rows and returns a truth value per row. The ledger checks the same in
+`core.region.queries.feasibility`.
 
 - `condition`   the node accepts new work
 - `zones`       no override avoids its zone

@@ -133,6 +133,12 @@ class QueuedRequest:
             return True
         return not self.look_up(state) and self.is_left
 
+    def has_charged(self, state: RegionState) -> bool:
+        """Whether a waiting slot is charged already. No lookup finds out while all slots are left to others."""
+        if self.waiting is None or self.is_left:
+            self._find(state, state.assignments.get(self.key[0]))
+        return bool(self.charged - self.proposed)
+
     def _leaves(self, assignment: Assignment | None) -> bool:
         """Return whether it has one owner, and that is another scheduler. One owner have small requests, and those with
         rules over domains, which two schedulers would count differently."""

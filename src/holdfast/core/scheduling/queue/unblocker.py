@@ -223,8 +223,7 @@ class Unblocker:
         shut = [gate for gate in (pay, kept) if not gate.most]
         if pay in shut:
             for entry in group.entries.values():
-                entry.look_up(state)
-                if entry.charged - entry.proposed:
+                if entry.has_charged(state):
                     shut.remove(pay)  # it needs no payer
                     break
         return [gate.code.value for gate in shut if gate.code is not None]
