@@ -14,16 +14,8 @@ attempt that may have been executed they do not settle it: the result is `Outcom
 
 from __future__ import annotations
 
+from holdfast.client import errors
 from holdfast.client.config import ClientRuntime
-from holdfast.client.errors import (
-    HoldfastError,
-    OutcomeUnknownError,
-    ProblemReport,
-    UnavailableError,
-    problem_from_reply,
-    problem_from_transport,
-    refused_error,
-)
 from holdfast.host.ports.transport import Reply, TransportError, Unreachable, first_value
 
 FIRST_PAUSE_MS = 100
@@ -74,7 +66,7 @@ class RetryState:
         self._until = None if patience_ms is None else means.now() + patience_ms
         self.server = servers.preferred
         self.may_be_done = False
-        self._problem = ProblemReport(code="unreachable", detail="no attempt was made")
+        self._problem = errors.ProblemReport(code="unreachable", detail="no attempt was made")
         self._pauses = 0
         #: Servers tried since the last back-off, and until when a server asked to be left out (`Retry-After`).
         self._tried: set[str] = set()
@@ -100,11 +92,11 @@ class RetryState:
         server remains the problem to report: it contains more than a timeout.
         """
         if not (was_hurried and self._problem.status):
-            self._problem = problem_from_transport(self.server, error)
+            self._problem = errors.problem_from_transport(self.server, error)
         self.may_be_done |= not isinstance(error, Unreachable)
         self._go(self._servers.after(self.server))
 
-    def broke(self, problem: ProblemReport) -> None:
+    def broke(self, problem: errors.ProblemReport) -> None:
         """Record the end of a stream that had delivered messages. The next server follows after a back-off, never at
         once.
         """
@@ -114,7 +106,7 @@ class RetryState:
 
     def answered(self, reply: Reply) -> None:
         """Record an unsuccessful reply. Raises the final error if no retry can help."""
-        problem = self._problem = problem_from_reply(reply)
+        problem = self._problem = errors.problem_from_reply(reply)
         if problem.status not in RETRYABLE_STATUSES:
             raise self._refused(problem, reply)
         self.may_be_done |= problem.status != 429 and problem.code not in NOT_EXECUTED_CODES
@@ -147,16 +139,20 @@ class RetryState:
         self._pauses += 1
         return most - int(self._means.jitter() * (most // 2))
 
-    def _refused(self, problem: ProblemReport, reply: Reply) -> HoldfastError:
+    def _refused(self, problem: errors.ProblemReport, reply: Reply) -> errors.HoldfastError:
         if problem.status >= 500:
             return self._unfinished(problem, may_be_done=True)
         says_nothing = problem.status in (401, 403) or problem.code in INCONCLUSIVE_CODES
         if self._writes and self.may_be_done and says_nothing:
-            return OutcomeUnknownError(problem, self._key)
-        return refused_error(problem, reply)
+            return errors.OutcomeUnknownError(problem, self._key)
+        return errors.refused_error(problem, reply)
 
-    def _unfinished(self, problem: ProblemReport, may_be_done: bool) -> HoldfastError:
-        return OutcomeUnknownError(problem, self._key) if self._writes and may_be_done else UnavailableError(problem)
+    def _unfinished(self, problem: errors.ProblemReport, may_be_done: bool) -> errors.HoldfastError:
+        return (
+            errors.OutcomeUnknownError(problem, self._key)
+            if self._writes and may_be_done
+            else errors.UnavailableError(problem)
+        )
 
 
 def _seconds(text: str) -> int:

@@ -16,14 +16,7 @@ from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import (
-    Token,
-    TokenSpec,
-    format_token,
-    hash_secret,
-    parse_token,
-    verify_secret,
-)
+from holdfast.core.model.objects import principals
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import Put
@@ -41,13 +34,16 @@ PART = 8
 
 def is_good(state: PlatformState, text: str, principal: str, now: Instant) -> bool:
     """Whether this token is in the log, belongs to the principal, and is still valid."""
-    parts = parse_token(text)
+    parts = principals.parse_token(text)
     token = state.tokens.get(parts[0]) if parts is not None else None
     if parts is None or token is None:
         return False
     spec = token.spec
     return (
-        verify_secret(parts[1], spec.hash) and spec.principal == principal and not spec.revoked and now < spec.expires
+        principals.verify_secret(parts[1], spec.hash)
+        and spec.principal == principal
+        and not spec.revoked
+        and now < spec.expires
     )
 
 
@@ -77,20 +73,20 @@ class OperatorToken:
         text = await self._file.read() or ""
         if is_good(state, text, self._operator, now):
             return
-        parts = parse_token(text)
+        parts = principals.parse_token(text)
         if parts is None or parts[0] in state.tokens:
             part, secret = self._draw()
             parts = f"bootstrap-{part[:PART]}", secret
-            await self._file.write(format_token(*parts))
+            await self._file.write(principals.format_token(*parts))
         await self._put(leader, self._token(*parts, now + self._life_ms))
 
-    def _token(self, name: str, secret: str, expires: Instant) -> Token:
-        return Token(
+    def _token(self, name: str, secret: str, expires: Instant) -> principals.Token:
+        return principals.Token(
             meta=Meta(name=name, annotations=(("holdfast/made", "at a server's start, for its operator"),)),
-            spec=TokenSpec(principal=self._operator, hash=hash_secret(secret), expires=expires),
+            spec=principals.TokenSpec(principal=self._operator, hash=principals.hash_secret(secret), expires=expires),
         )
 
-    async def _put(self, leader: Leader[PlatformState], token: Token) -> None:
+    async def _put(self, leader: Leader[PlatformState], token: principals.Token) -> None:
         name, expires = token.meta.name, token.spec.expires
         envelope: Envelope[Any] = Envelope(
             self._operator, Put(token), leader.term.now(), key=f"bootstrap-{name}-{expires}"

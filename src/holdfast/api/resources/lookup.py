@@ -6,15 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.api.kinds import ResourceKind
-from holdfast.api.resources.tables import (
-    DIGEST_SHOWN,
-    PLATFORM_PREFIX,
-    KeyedRow,
-    assignment_name,
-    is_region,
-    ledger_of,
-    table_of,
-)
+from holdfast.api.resources import tables
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.objects.policies import BUILT_IN_POLICY
@@ -25,24 +17,24 @@ from holdfast.core.region.queries.endpoints import is_listed
 from holdfast.core.region.state.tables import RegionState
 
 
-def find_row(kind: ResourceKind, state: LedgerState, name: str) -> KeyedRow | None:
+def find_row(kind: ResourceKind, state: LedgerState, name: str) -> tables.KeyedRow | None:
     """Return key and row of the object with this name (`tenant/name` if the kind is tenanted), or None."""
-    if ledger_of(state) not in kind.ledger:
+    if tables.ledger_of(state) not in kind.ledger:
         return None
     finder = _FINDERS.get(kind.name)
     if finder is not None:
         return finder(state, name)
-    found = table_of(kind, state).get(name)
+    found = tables.table_of(kind, state).get(name)
     return None if found is None else (name, found)
 
 
-def _by_uid(state: Any, table: str, name: str) -> KeyedRow | None:
+def _by_uid(state: Any, table: str, name: str) -> tables.KeyedRow | None:
     uid = parse_revision(name)
     found = None if uid is None else state.table(table).get(uid)
     return None if found is None else (uid, found)
 
 
-def _workload(state: PlatformState, name: str) -> KeyedRow | None:
+def _workload(state: PlatformState, name: str) -> tables.KeyedRow | None:
     """Return the workload with this name; if there is none, the newest that is being deleted."""
     uid = state.workload_names.get(name)
     if uid is not None:
@@ -73,17 +65,17 @@ def _live_assignments(state: Any, tenant: str, workload: str) -> list[tuple[int,
     return [(key, state.assignments[key]) for key in state.assignments_of.get(uid) or ()] if uid is not None else []
 
 
-def _assignment(state: Any, name: str) -> KeyedRow | None:
+def _assignment(state: Any, name: str) -> tables.KeyedRow | None:
     tenant, _, rest = name.partition("/")
     workload, _, place = rest.rpartition("/")[0].rpartition("/")
     for look in (_live_assignments, _assignments) if workload and place else ():
         for pair in look(state, tenant, workload):
-            if assignment_name(pair[1]) == rest:
+            if tables.assignment_name(pair[1]) == rest:
                 return pair
     return None
 
 
-def _replica(state: RegionState, name: str) -> KeyedRow | None:
+def _replica(state: RegionState, name: str) -> tables.KeyedRow | None:
     tenant, _, rest = name.partition("/")
     workload, _, tail = rest.rpartition("/")[0].rpartition("/")
     number = rest.rpartition("/")[2]
@@ -96,24 +88,24 @@ def _replica(state: RegionState, name: str) -> KeyedRow | None:
     return None
 
 
-def _endpoint(state: RegionState, name: str) -> KeyedRow | None:
+def _endpoint(state: RegionState, name: str) -> tables.KeyedRow | None:
     found = _replica(state, name)
     return found if found is not None and is_listed(state, found[1]) else None
 
 
-def _request(state: RegionState, name: str) -> KeyedRow | None:
+def _request(state: RegionState, name: str) -> tables.KeyedRow | None:
     found = _assignment(state, name.rpartition("/")[0])
     if found is None:
         return None
     requests = state.requests.get(found[0]) or ()
     digest = name.rpartition("/")[2]
     return next(
-        (((found[0], one.template), one) for one in requests if one.template[:DIGEST_SHOWN] == digest),
+        (((found[0], one.template), one) for one in requests if one.template[: tables.DIGEST_SHOWN] == digest),
         None,
     )
 
 
-def _grant(state: Any, name: str) -> KeyedRow | None:
+def _grant(state: Any, name: str) -> tables.KeyedRow | None:
     region, _, account = name.partition("/")
     if isinstance(state, PlatformState):
         key, found = grant_key(region, account), state.grants.get(grant_key(region, account))
@@ -122,7 +114,7 @@ def _grant(state: Any, name: str) -> KeyedRow | None:
     return None if found is None else (key, found)
 
 
-def _policy(state: Any, name: str) -> KeyedRow | None:
+def _policy(state: Any, name: str) -> tables.KeyedRow | None:
     """Return the policy with this revision, or the newest with this name."""
     if name == BUILT_IN_POLICY.name or parse_revision(name) == BUILT_IN_POLICY.revision:
         return BUILT_IN_POLICY.revision, BUILT_IN_POLICY
@@ -130,30 +122,34 @@ def _policy(state: Any, name: str) -> KeyedRow | None:
     return called[-1] if called else _by_uid(state, "policies", name)
 
 
-def _override(state: Any, name: str) -> KeyedRow | None:
-    if not name.startswith(PLATFORM_PREFIX):
+def _override(state: Any, name: str) -> tables.KeyedRow | None:
+    if not name.startswith(tables.PLATFORM_PREFIX):
         return _by_uid(state, "overrides", name)
-    found = _by_uid(state, "platform_overrides", name.removeprefix(PLATFORM_PREFIX)) if is_region(state) else None
+    found = (
+        _by_uid(state, "platform_overrides", name.removeprefix(tables.PLATFORM_PREFIX))
+        if tables.is_region(state)
+        else None
+    )
     return None if found is None else (name, found[1])
 
 
-def _breach(state: Any, name: str) -> KeyedRow | None:
+def _breach(state: Any, name: str) -> tables.KeyedRow | None:
     invariant, _, key = name.partition("/")
     found = state.breaches.get((invariant, key))
     return None if found is None else ((invariant, key), found)
 
 
-def _session(state: Any, name: str) -> KeyedRow | None:
+def _session(state: Any, name: str) -> tables.KeyedRow | None:
     uid = state.session_of.get(name)
     return None if uid is None else (uid, state.sessions[uid])
 
 
-def _node(state: RegionState, name: str) -> KeyedRow | None:
+def _node(state: RegionState, name: str) -> tables.KeyedRow | None:
     uid = state.node_names.get(name)
     return None if uid is None else (uid, state.nodes[uid])
 
 
-_FINDERS: dict[str, Callable[[Any, str], KeyedRow | None]] = {
+_FINDERS: dict[str, Callable[[Any, str], tables.KeyedRow | None]] = {
     "Workload": _workload,
     "Assignment": _assignment,
     "Grant": _grant,

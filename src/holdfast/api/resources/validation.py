@@ -21,16 +21,8 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.commit.size_limits import find_excess, refuse_excess
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.objects import tenants
 from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec, Scope, Token
-from holdfast.core.model.objects.tenants import (
-    PriorityClass,
-    PriorityClassSpec,
-    Quota,
-    RecoveryBudget,
-    RecoveryBudgetSpec,
-    Tenant,
-    TenantSpec,
-)
 from holdfast.core.model.objects.topology import NodePool, Region, RegionSpec
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.records.nodes import Node as NodeRow
@@ -137,15 +129,15 @@ def _world_of(obj: Any) -> PlatformState:
             named = spec.placement.regions or ("anywhere",)
             _regions(world, named, (spec.placement.jurisdictions or ("",))[0])
             _regions(world, [name for name, _ in spec.placement.weights if name not in named], "")
-            held = RecoveryBudgetSpec(regions=(), each=ZERO)
-            world.recovery_budgets.put(budget, RecoveryBudget(meta=Meta(name=budget), spec=held))
-        case Tenant():
+            held = tenants.RecoveryBudgetSpec(regions=(), each=ZERO)
+            world.recovery_budgets.put(budget, tenants.RecoveryBudget(meta=Meta(name=budget), spec=held))
+        case tenants.Tenant():
             _tenants(world, (), spec.priority_classes)
-        case Quota():
+        case tenants.Quota():
             _tenants(world, (obj.meta.name,), ())
         case NodePool():
             _regions(world, (spec.region,), "")
-        case RecoveryBudget():
+        case tenants.RecoveryBudget():
             _regions(world, spec.regions, "")
             _tenants(world, spec.tenants, ())
         case Token():
@@ -157,10 +149,15 @@ def _world_of(obj: Any) -> PlatformState:
 
 def _tenants(world: PlatformState, names: tuple[str, ...], classes: tuple[str, ...]) -> None:
     for name in classes:
-        world.priority_classes.put(name, PriorityClass(meta=Meta(name=name), spec=PriorityClassSpec(priority=0)))
+        world.priority_classes.put(
+            name, tenants.PriorityClass(meta=Meta(name=name), spec=tenants.PriorityClassSpec(priority=0))
+        )
     for name in names:
         world.tenants.put(
-            name, Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=classes, pending_max=_PLENTY))
+            name,
+            tenants.Tenant(
+                meta=Meta(name=name), spec=tenants.TenantSpec(priority_classes=classes, pending_max=_PLENTY)
+            ),
         )
 
 

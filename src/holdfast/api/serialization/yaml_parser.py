@@ -13,13 +13,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from holdfast.api.serialization.field_errors import (
-    FieldError,
-    FieldErrors,
-    InvalidDocument,
-    child_pointer,
-    describe_value,
-)
+from holdfast.api.serialization import field_errors
 
 #: Largest number of values in one text, counted after aliases are expanded.
 VALUES_MAX = 400_000
@@ -36,14 +30,14 @@ _PLAIN = (
 )
 
 #: A tree, the line of every value by pointer, and the faults.
-Tree = tuple[Any, dict[str, int], list[FieldError]]
+Tree = tuple[Any, dict[str, int], list[field_errors.FieldError]]
 
 
-class UnreadableText(InvalidDocument):
+class UnreadableText(field_errors.InvalidDocument):
     """A text that is neither YAML nor JSON, with the line of the error."""
 
     def __init__(self, source: str, line: int, message: str) -> None:
-        super().__init__([FieldError("", message)])
+        super().__init__([field_errors.FieldError("", message)])
         self.source, self.line = source, line
 
     def __str__(self) -> str:
@@ -68,7 +62,7 @@ class _Build:
 
     def _begin(self) -> None:
         self.lines: dict[str, int] = {}
-        self.faults = FieldErrors()
+        self.faults = field_errors.FieldErrors()
         #: By anchor: its value and the number of values in it; None while it is being built.
         self._anchors: dict[str, tuple[Any, int] | None] = {}
 
@@ -123,7 +117,7 @@ class _Build:
             if isinstance(event, yaml.MappingEndEvent):
                 break
             key, line = self._key(event, at, depth), _line(event)
-            where = child_pointer(at, key) if key is not None else at
+            where = field_errors.child_pointer(at, key) if key is not None else at
             if key is not None and key not in found:
                 self.lines[where] = line
             elif key is not None:
@@ -136,10 +130,12 @@ class _Build:
     def _key(self, event: Any, at: str, depth: int) -> str | None:
         """Return a key, which is text; add a fault and return None if it is not."""
         plain = isinstance(event, yaml.ScalarEvent | yaml.AliasEvent)
-        key = self._value(event, child_pointer(at, "?"), depth + 1)
+        key = self._value(event, field_errors.child_pointer(at, "?"), depth + 1)
         if isinstance(key, str):
             return key
-        self.faults.add(at, f"expected text as a key, got {describe_value(key)}", "write it in quotes" if plain else "")
+        self.faults.add(
+            at, f"expected text as a key, got {field_errors.describe_value(key)}", "write it in quotes" if plain else ""
+        )
         return None
 
     def _scalar(self, event: Any, at: str) -> Any:

@@ -24,16 +24,7 @@ from holdfast.api.server.request import ApiError, ApiRequest
 from holdfast.api.server.streams import error_event, person_stream
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.objects.topology import Region
-from holdfast.host.ports.transport import (
-    NoAnswer,
-    Reply,
-    Request,
-    StreamDeclined,
-    StreamReply,
-    TransportError,
-    Unreachable,
-    first_value,
-)
+from holdfast.host.ports import transport
 from holdfast.host.protocol import request_signatures
 from holdfast.host.protocol.commands import JSON, MSGPACK
 from holdfast.host.protocol.problem import PROBLEM, read_problem
@@ -53,7 +44,7 @@ STALE_MS = 5_000
 IDLE_MS = 30_000
 
 
-async def to_leader(ctx: ServerContext, call: ApiRequest) -> Reply:
+async def to_leader(ctx: ServerContext, call: ApiRequest) -> transport.Reply:
     """Return the leader's reply. Raise `not-leading` if the leader is unknown or unreachable, or this is the second
     hop."""
     leader = ctx.ledger.leading_server()
@@ -65,16 +56,16 @@ async def to_leader(ctx: ServerContext, call: ApiRequest) -> Reply:
     ctx.metrics.count("api_forwarded")
     try:
         found = await ctx.transport.call(leader, onward, _part(call.timeout_ms))
-    except Unreachable as error:
+    except transport.Unreachable as error:
         raise ApiError(problem("not-leading", f"{leader} leads, but is unreachable: {error}")) from error
-    except TransportError as error:
+    except transport.TransportError as error:
         raise ApiError(problem("outcome-unknown", f"{leader} leads, but did not answer: {error}")) from error
     if is_proof_rejected(found):
         raise ApiError(problem("not-leading", f"{leader} leads and rejects this server's signature: {_detail(found)}"))
     return found
 
 
-async def to_region(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply:
+async def to_region(ctx: ServerContext, call: ApiRequest) -> transport.Reply | transport.StreamReply:
     """Return the region's reply to the same request, without the part of the path that names the region."""
     name, rest = call.rest[0], call.rest[1:]
     region: Region | None = ctx.state.regions.get(name)
@@ -90,16 +81,20 @@ async def to_region(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply
         raise ApiError(problem("region-unreachable", unarmed, facts=_facts(ctx, region)))
     ctx.metrics.count("api_to_region")
     try:
-        if first_value(onward.query, "watch") in ("true", "1"):
+        if transport.first_value(onward.query, "watch") in ("true", "1"):
             # The region checks its own, possibly stale copy of principals; this server has the newest.
             return await person_stream(
                 ctx.watches, call, lambda one: _stale(ctx) or ctx.no_longer(one), _flow(ctx, region, onward)
             )
         found = await _ask_region(ctx, call, there, onward)
-    except StreamDeclined as error:
+    except transport.StreamDeclined as error:
         found = error.reply
-    except TransportError as error:
-        code = "outcome-unknown" if isinstance(error, NoAnswer) and onward.verb != "GET" else "region-unreachable"
+    except transport.TransportError as error:
+        code = (
+            "outcome-unknown"
+            if isinstance(error, transport.NoAnswer) and onward.verb != "GET"
+            else "region-unreachable"
+        )
         raise ApiError(_unreachable_problem(ctx, region, error, code)) from error
     if is_proof_rejected(found):
         why = f"region {name} rejects this server's signature: {_detail(found)}"
@@ -108,34 +103,36 @@ async def to_region(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply
 
 
 async def _ask_region(
-    ctx: ServerContext, call: ApiRequest, there: request_signatures.RequestTarget, onward: Request
-) -> Reply:
+    ctx: ServerContext, call: ApiRequest, there: request_signatures.RequestTarget, onward: transport.Request
+) -> transport.Reply:
     """Return the region's reply. The request has a slot, so an unresponsive region delays only its own callers."""
     with call.slot(ctx.to_regions):
         return await ctx.transport.call(there.address, onward, _part(call.timeout_ms))
 
 
-def _checked_reply(ctx: ServerContext, region: Region, onward: Request, found: Reply) -> Reply:
+def _checked_reply(
+    ctx: ServerContext, region: Region, onward: transport.Request, found: transport.Reply
+) -> transport.Reply:
     """Return the reply as far as a region may send it. The ledger's name comes from this server's own state, not from
     the reply."""
-    media = first_value(found.headers, "content-type").partition(";")[0].strip().lower()
+    media = transport.first_value(found.headers, "content-type").partition(";")[0].strip().lower()
     if not (200 <= found.status < 300 or 400 <= found.status < 600) or media not in _MEDIA:
         name, code = region.meta.name, "region-unreachable" if onward.verb == "GET" else "outcome-unknown"
         why = f"the address of region {name} answers {found.status} {media[:80]!r}, which no region sends"
         raise ApiError(problem(code, why, facts=_facts(ctx, region)))
     kept = tuple(
-        (name, said) for name in REGION_HEADERS if (said := first_value(found.headers, name))
+        (name, said) for name in REGION_HEADERS if (said := transport.first_value(found.headers, name))
     )  # the first of each
-    return Reply(found.status, (*kept, (LEDGER, f"region/{region.meta.name}")), found.body)
+    return transport.Reply(found.status, (*kept, (LEDGER, f"region/{region.meta.name}")), found.body)
 
 
-async def _flow(ctx: ServerContext, region: Region, onward: Request) -> StreamReply:
+async def _flow(ctx: ServerContext, region: Region, onward: transport.Request) -> transport.StreamReply:
     """Return the region's stream after its first message; until then, the region may still decline."""
     source = ctx.transport.stream(region.spec.address, onward, IDLE_MS)
     try:
         first = await anext(source)
     except StopAsyncIteration:
-        raise NoAnswer("the stream ended before its first message") from None
+        raise transport.NoAnswer("the stream ended before its first message") from None
 
     async def messages() -> AsyncGenerator[bytes, None]:
         async with aclosing(source):  # type: ignore[type-var]
@@ -144,12 +141,12 @@ async def _flow(ctx: ServerContext, region: Region, onward: Request) -> StreamRe
             try:
                 async for message in source:
                     yield message
-            except TransportError as error:
+            except transport.TransportError as error:
                 yield error_event(_unreachable_problem(ctx, region, error))
 
     relayed = messages()
     await anext(relayed)
-    return StreamReply(relayed, headers=((LEDGER, f"region/{region.meta.name}"),))
+    return transport.StreamReply(relayed, headers=((LEDGER, f"region/{region.meta.name}"),))
 
 
 def _part(timeout_ms: int) -> int:
@@ -158,8 +155,8 @@ def _part(timeout_ms: int) -> int:
 
 
 def _signed(
-    ctx: ServerContext, call: ApiRequest, request: Request, to: request_signatures.RequestTarget
-) -> Request | None:
+    ctx: ServerContext, call: ApiRequest, request: transport.Request, to: request_signatures.RequestTarget
+) -> transport.Request | None:
     """Return the request, signed by this server for its caller; None: it cannot be signed yet."""
     stale = _stale(ctx)
     if stale is not None:
@@ -181,7 +178,7 @@ def _stale(ctx: ServerContext) -> Problem | None:
     return problem("not-reached", f"{server} acts for no caller until it reads the end of its log (last: {since})")
 
 
-def _detail(reply: Reply) -> str:
+def _detail(reply: transport.Reply) -> str:
     return read_problem(reply).detail[:400]
 
 
@@ -196,7 +193,7 @@ def _facts(ctx: ServerContext, region: Region) -> dict[str, str]:
 
 
 def _unreachable_problem(
-    ctx: ServerContext, region: Region, error: TransportError, code: str = "region-unreachable"
+    ctx: ServerContext, region: Region, error: transport.TransportError, code: str = "region-unreachable"
 ) -> Problem:
     heard = ctx.heard_at(region)
     since = f"last contact at {show_instant(heard)}" if heard else "no contact yet"

@@ -15,17 +15,7 @@ from holdfast.core.model.records.assignments import Assignment, AssignmentPurpos
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.records.slots import PendingReason, ReservationPurpose
-from holdfast.core.model.values.limits import (
-    DEPTH_MAX,
-    DEVICES_MAX,
-    IDENTITIES_MAX,
-    MARKS_MAX,
-    NODE_PORTS_MAX,
-    NODE_SLOTS_MAX,
-    PORTS_MAX,
-    REASON_MAX,
-    TEXT_MAX,
-)
+from holdfast.core.model.values import limits
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import SlotKey
 from holdfast.core.region import commands as c
@@ -36,12 +26,12 @@ LINK, REPLICA, DRAIN, SCHEDULER = "controller/link", "controller/replica", "cont
 NAMED_MAX = partial.PARTS_MAX
 HOUR = 3_600_000
 SERVE = Template(command=("serve",), need=Resources(1, 1, 1))
-WITH_PORTS = Template(command=("serve",), need=Resources(1, 1, 1), ports=PORTS_MAX)
+WITH_PORTS = Template(command=("serve",), need=Resources(1, 1, 1), ports=limits.PORTS_MAX)
 #: Slots that use all ports of a node, and nodes that one command fills.
-CROWD = NODE_PORTS_MAX // PORTS_MAX
+CROWD = limits.NODE_PORTS_MAX // limits.PORTS_MAX
 CROWDED = NAMED_MAX // CROWD
 NODES = [f"n{number}" for number in range(1, CROWDED + 1)]
-FIRST_PORT = PORT_MAX - NODE_PORTS_MAX + 1
+FIRST_PORT = PORT_MAX - limits.NODE_PORTS_MAX + 1
 UID, WORKLOAD = 100, 1
 #: A prime near the golden section of the largest number of replicas: steps of this size separate neighbors.
 STRIDE = 61_819
@@ -119,9 +109,9 @@ def _moved(state: RegionState, keys: list[SlotKey]) -> Iterator[tuple[str, Any]]
 
 def replicas(state: RegionState) -> case.Story:
     """Open the maximum replicas of one workload in one region; one node has the maximum that it accepts."""
-    yield from opened(state, SERVE, IDENTITIES_MAX)
+    yield from opened(state, SERVE, limits.IDENTITIES_MAX)
     node = state.node_names["n1"]
-    for first in range(0, NODE_SLOTS_MAX, NAMED_MAX):
+    for first in range(0, limits.NODE_SLOTS_MAX, NAMED_MAX):
         placements = tuple(c.SlotPlacement(ordinal, node) for ordinal in range(first, first + NAMED_MAX))
         group = c.PlacementGroup(UID, template_digest(SERVE), placements)
         yield [(SCHEDULER, c.Propose((group,), state.info.at + 60_000))]
@@ -132,8 +122,8 @@ def ports(state: RegionState) -> case.Story:
     yield from opened(state, WITH_PORTS, CROWD * CROWDED)
     placements = []
     for ordinal in range(CROWD * CROWDED):
-        uid, place = state.node_names[NODES[ordinal // CROWD]], FIRST_PORT + ordinal % CROWD * PORTS_MAX
-        placements.append(c.SlotPlacement(ordinal, uid, ports=tuple(range(place, place + PORTS_MAX))))
+        uid, place = state.node_names[NODES[ordinal // CROWD]], FIRST_PORT + ordinal % CROWD * limits.PORTS_MAX
+        placements.append(c.SlotPlacement(ordinal, uid, ports=tuple(range(place, place + limits.PORTS_MAX))))
     group = c.PlacementGroup(UID, template_digest(WITH_PORTS), tuple(placements))
     yield [(SCHEDULER, c.Propose((group,), state.info.at + 60_000))]
 
@@ -142,29 +132,36 @@ def ports(state: RegionState) -> case.Story:
 
 
 def node(state: RegionState) -> case.Story:
-    many, name = range(MARKS_MAX), "n" * NAME_MAX
+    many, name = range(limits.MARKS_MAX), "n" * NAME_MAX
     agent = f"agent/{name}"
-    devices = tuple(Device("m" * TEXT_MAX) for _ in range(DEVICES_MAX))
-    labels = tuple((f"label-{number}", "v" * TEXT_MAX) for number in many)
+    devices = tuple(Device("m" * limits.TEXT_MAX) for _ in range(limits.DEVICES_MAX))
+    labels = tuple((f"label-{number}", "v" * limits.TEXT_MAX) for number in many)
     extended = tuple((f"unit-{number:02}", 1) for number in many)
-    capacity = Resources(1, 1, 1, 1000 * DEVICES_MAX, extended)
+    capacity = Resources(1, 1, 1, 1000 * limits.DEVICES_MAX, extended)
     yield [(agent, OpenSession())]
     command = c.RegisterNode(
-        name, "p" * TEXT_MAX, "z" * TEXT_MAX, capacity, devices, (FIRST_PORT, PORT_MAX), labels, "a" * NAME_MAX
+        name,
+        "p" * limits.TEXT_MAX,
+        "z" * limits.TEXT_MAX,
+        capacity,
+        devices,
+        (FIRST_PORT, PORT_MAX),
+        labels,
+        "a" * NAME_MAX,
     )
     yield [(agent, command)]
     present = tuple(f"{number:03}{'p' * (PRESENT_NAME_MAX - 3)}" for number in range(PRESENT_MAX))
     yield [(agent, c.ReportNode(name, 10, 10, present))]
-    taints = tuple(Taint(f"taint-{number}", "v" * TEXT_MAX) for number in many)
+    taints = tuple(Taint(f"taint-{number}", "v" * limits.TEXT_MAX) for number in many)
     tenancy = tuple(f"tenant-{number}" for number in many)
     uid = state.node_names[name]
-    yield [(case.OPERATOR, c.AdministerNode(uid, True, True, taints, labels, tenancy, "n" * REASON_MAX))]
+    yield [(case.OPERATOR, c.AdministerNode(uid, True, True, taints, labels, tenancy, "n" * limits.REASON_MAX))]
 
 
 def no_node(state: RegionState) -> case.Story:
     name = "n" * NAME_MAX
     session = state.session_of[f"agent/{name}"]
-    yield [(f"agent/{name}", EndSession(session, "r" * REASON_MAX))]
+    yield [(f"agent/{name}", EndSession(session, "r" * limits.REASON_MAX))]
     yield [(case.OPERATOR, c.RemoveNode(state.node_names[name]))]
 
 
@@ -190,10 +187,10 @@ def expired(state: RegionState) -> case.Story:
 
 def reasons(state: RegionState) -> case.Story:
     yield from opened(state, SERVE, 1)
-    inner = PendingReason("leaf", 1, "m" * REASON_MAX)
-    for _ in range(DEPTH_MAX // 2 - 1):
+    inner = PendingReason("leaf", 1, "m" * limits.REASON_MAX)
+    for _ in range(limits.DEPTH_MAX // 2 - 1):
         inner = PendingReason("below", 1, "", (inner,))
-    others = (PendingReason("beside", 1, "m" * REASON_MAX),) * (REASONS_MAX - DEPTH_MAX // 2)
+    others = (PendingReason("beside", 1, "m" * limits.REASON_MAX),) * (REASONS_MAX - limits.DEPTH_MAX // 2)
     seen = state.info.seq << 20
     yield [(SCHEDULER, c.ReportPending(UID, template_digest(SERVE), seen, (inner, *others)))]
 

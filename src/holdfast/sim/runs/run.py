@@ -28,16 +28,10 @@ from holdfast.sim.checks.ledger_audit import Finding
 from holdfast.sim.checks.link_steps import missed_steps
 from holdfast.sim.checks.placement.placements import PlacementCheck
 from holdfast.sim.checks.region.registry import region_checks
+from holdfast.sim.cluster import questions
 from holdfast.sim.cluster.cluster import SimulatedCluster, old_server
 from holdfast.sim.cluster.fault_injection import FaultInjector
 from holdfast.sim.cluster.process_state import differing_servers
-from holdfast.sim.cluster.questions import (
-    FaultSnapshot,
-    QuestionAnswer,
-    answer_questions,
-    snapshot_at_fault,
-    unanswered_questions,
-)
 from holdfast.sim.cluster.silent_nodes import RecoveryTimer
 from holdfast.sim.runs.coverage import count_events
 from holdfast.sim.runs.settle_phase import LOOK_MS, SettlePhase
@@ -65,7 +59,7 @@ class RunReport(Struct, frozen=True):
     #: What had not converged, and which minimums were not reached.
     unsettled: tuple[str, ...]
     lacking: tuple[str, ...]
-    answers: dict[str, QuestionAnswer]
+    answers: dict[str, questions.QuestionAnswer]
     timeline: tuple[tuple[int, str], ...]
     #: Length of the run and of its settle phase, in simulated milliseconds.
     length: int
@@ -98,7 +92,7 @@ class SimulationRun:
         self.seed = seed
         self.scene = SimulatedCluster(scenario, seed, plan)
         self.troubles = FaultInjector(self.scene, self._strikes)
-        self.struck: FaultSnapshot | None = None
+        self.struck: questions.FaultSnapshot | None = None
         self.findings: list[Finding] = []
         self.settling = SettlePhase(self.scene, self.troubles)
         self.recovery = RecoveryTimer(scenario, self.scene.plan)
@@ -157,7 +151,9 @@ class SimulationRun:
         """Snapshot the state at the start of the first fault."""
         if self.struck is None:
             counts = count_events(self.scene, self.troubles.happened)
-            self.struck = snapshot_at_fault(self.scene, self.scene.world.now(), f"{fault.what} {fault.where}", counts)
+            self.struck = questions.snapshot_at_fault(
+                self.scene, self.scene.world.now(), f"{fault.what} {fault.where}", counts
+            )
 
     def _judge(self) -> None:
         """Run all checks that are possible now, in full."""
@@ -187,8 +183,8 @@ class SimulationRun:
         counts = count_events(self.scene, self.troubles.happened)
         findings = tuple(self._found())
         broken = [*(one.promise for one in findings), *(one.partition(":")[0] for one in left)]
-        found = answer_questions(self.scene, self.struck, counts, broken)
-        nameless = unanswered_questions(found) if self.struck is not None else []
+        found = questions.answer_questions(self.scene, self.struck, counts, broken)
+        nameless = questions.unanswered_questions(found) if self.struck is not None else []
         lacking = (*self._lacking(counts), *(f"the answer {name!r} names no revision" for name in nameless))
         said = "inconclusive" if lacking else "held"
         verdicts = RunVerdicts("broken" if findings else said, "broken" if left else said)

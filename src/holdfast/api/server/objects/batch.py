@@ -10,14 +10,8 @@ from holdfast.api.problems import Problem, from_error, problem
 from holdfast.api.resources.schemas import parse_object
 from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
 from holdfast.api.server.context import ServerContext, check_rate
+from holdfast.api.server.objects import writes
 from holdfast.api.server.objects.ledger_commands import kind_of_object, put_command
-from holdfast.api.server.objects.writes import (
-    SubmitResult,
-    invalid_problem,
-    make_envelope,
-    require_idempotency_key,
-    write_outcome,
-)
 from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.request import ApiError, ApiRequest, json_reply
 from holdfast.core.ledger.envelope import Envelope
@@ -27,7 +21,7 @@ from holdfast.host.ports.transport import Reply
 
 async def batch(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Store many documents; each is decided by itself, in order."""
-    key = require_idempotency_key(call)
+    key = writes.require_idempotency_key(call)
     if call.header("if-match") or call.header("if-none-match"):
         raise ApiError(problem("unreadable", "a batch has no precondition: set metadata.revision in each document"))
     body = call.json()
@@ -35,7 +29,9 @@ async def batch(ctx: ServerContext, call: ApiRequest) -> Reply:
     most = ctx.limits.batch_items
     if not isinstance(items, list) or not 1 <= len(items) <= most:
         raise ApiError(
-            invalid_problem([FieldError("/items", f"a batch must be {{items: [...]}} with 1 to {most} documents")])
+            writes.invalid_problem(
+                [FieldError("/items", f"a batch must be {{items: [...]}} with 1 to {most} documents")]
+            )
         )
     keys = [f"{key}.{number}" for number in range(len(items))]
     check_rate(ctx, call, *keys)
@@ -54,9 +50,9 @@ def _prepare(ctx: ServerContext, call: ApiRequest, item: Any, key: str) -> _Prep
         sent = parse_object(item)
         kind, name = kind_of_object(sent)
         command = put_command(Redaction(call.caller, ctx.state), ctx.state, kind, sent)
-        return kind, name, make_envelope(ctx, call, command, key, sent.meta.revision)
+        return kind, name, writes.make_envelope(ctx, call, command, key, sent.meta.revision)
     except InvalidDocument as error:
-        return invalid_problem(error.faults)
+        return writes.invalid_problem(error.faults)
     except ApiError as error:
         return error.problem
 
@@ -86,9 +82,9 @@ async def _submit(ctx: ServerContext, call: ApiRequest, one: _Prepared) -> Any:
     return _render_outcome(call, kind, ctx.state, name, found)
 
 
-def _render_outcome(call: ApiRequest, kind: ResourceKind, state: Any, name: str, found: SubmitResult) -> Any:
+def _render_outcome(call: ApiRequest, kind: ResourceKind, state: Any, name: str, found: writes.SubmitResult) -> Any:
     try:
-        tree, outcome, _ = write_outcome(call, kind, state, name, found, conditional=False)
+        tree, outcome, _ = writes.write_outcome(call, kind, state, name, found, conditional=False)
     except ApiError as error:
         return _render_refusal(error.problem)
     return {"outcome": outcome, "object": tree}

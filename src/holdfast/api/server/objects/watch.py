@@ -15,17 +15,8 @@ from holdfast.api.kinds import ResourceKind
 from holdfast.api.problems import from_error, problem
 from holdfast.api.resources.lookup import find_row
 from holdfast.api.server.context import ServerContext
-from holdfast.api.server.objects import table_scan
+from holdfast.api.server.objects import table_scan, watch_events
 from holdfast.api.server.objects.reads import list_scope, require_read_access
-from holdfast.api.server.objects.watch_events import (
-    WatchEventCache,
-    added_event,
-    affected_keys,
-    bookmark_event,
-    deleted_event,
-    is_by_id,
-    row_at,
-)
 from holdfast.api.server.objects.watch_scope import WatchScope
 from holdfast.api.server.request import ApiError, ApiRequest
 from holdfast.api.server.streams import error_event, person_stream
@@ -42,7 +33,7 @@ RETRY_MS = 200
 def watch_interest(kind: ResourceKind, call: ApiRequest, state: Any, kinds: Mapping[str, str]) -> WatchFilter:
     """Return the narrowest filter that the index supports for this watch."""
     found = find_row(kind, state, "/".join(call.rest)) if call.rest else None
-    if found is not None and is_by_id(kind, state):
+    if found is not None and watch_events.is_by_id(kind, state):
         return filter_for((kind.key, found[0]))
     tenant, _ = list_scope(call, kind)
     if kind.name == "Workload" and tenant:
@@ -50,7 +41,9 @@ def watch_interest(kind: ResourceKind, call: ApiRequest, state: Any, kinds: Mapp
     return filter_for(*(word for word in (kind.key, *kind.also) if word in kinds))
 
 
-async def watch(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, lines: WatchEventCache) -> StreamReply:
+async def watch(
+    ctx: ServerContext, call: ApiRequest, kind: ResourceKind, lines: watch_events.WatchEventCache
+) -> StreamReply:
     """Open the stream of changes of one kind."""
     require_read_access(ctx, call, kind)
     tenant, _ = list_scope(call, kind)
@@ -62,7 +55,9 @@ async def watch(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, lines:
     return await person_stream(ctx.watches, call, ctx.no_longer, _open_watch(ctx, call, chosen, lines))
 
 
-async def _open_watch(ctx: ServerContext, call: ApiRequest, chosen: WatchScope, lines: WatchEventCache) -> StreamReply:
+async def _open_watch(
+    ctx: ServerContext, call: ApiRequest, chosen: WatchScope, lines: watch_events.WatchEventCache
+) -> StreamReply:
     since = call.since()
     await ctx.view(call)
     wanted = watch_interest(chosen.kind, call, ctx.state, ctx.ledger.definition.kinds)
@@ -134,15 +129,15 @@ async def _stream_events(
     chosen: WatchScope,
     subscription: Subscription,
     beginning: InitialObjects,
-    lines: WatchEventCache,
+    lines: watch_events.WatchEventCache,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the lines, after an empty first message that the creator of the stream takes."""
     try:
         yield b""
         begun_at = subscription.token
         async for one in beginning.objects():
-            yield added_event(one, begun_at)
-        yield bookmark_event(subscription.token)
+            yield watch_events.added_event(one, begun_at)
+        yield watch_events.bookmark_event(subscription.token)
         while True:
             try:
                 changes = await anext(subscription)
@@ -161,7 +156,9 @@ async def _stream_events(
         subscription.close()
 
 
-def _batch_events(ctx: ServerContext, chosen: WatchScope, changes: ChangeBatch, lines: WatchEventCache) -> list[bytes]:
+def _batch_events(
+    ctx: ServerContext, chosen: WatchScope, changes: ChangeBatch, lines: watch_events.WatchEventCache
+) -> list[bytes]:
     """Return the lines of one batch, each object once at its last change; or a bookmark."""
     kind, state, token, definition = chosen.kind, ctx.state, changes.token, ctx.ledger.definition
     known = lines.told(chosen.asked, state, token)
@@ -169,20 +166,20 @@ def _batch_events(ctx: ServerContext, chosen: WatchScope, changes: ChangeBatch, 
         return known[1]
     by_key: dict[Any, list[ChangeEvent]] = {}
     for change in changes.changes:
-        for key in affected_keys(kind, definition, state, change):
+        for key in watch_events.affected_keys(kind, definition, state, change):
             by_key.setdefault(key, []).append(change)
     if kind.name == "SchedulingRequest" and changes.changes:
         for key in chosen.gone(state):
             by_key.setdefault(key, []).append(changes.changes[-1])
     found, redaction = [], chosen.redaction(state)
     for key, several in by_key.items():
-        row_now = row_at(kind, state, key)
+        row_now = watch_events.row_at(kind, state, key)
         if row_now is not None and chosen.shows(state, key, row_now):
             found.append(lines.of(redaction, kind, key, row_now, token, several[-1].revision))
             continue
         name = chosen.loses(state, key, row_now, several)
         if name is not None:
-            found.append(deleted_event(kind, key, name, token))
+            found.append(watch_events.deleted_event(kind, key, name, token))
     if found and chosen.has(tuple(by_key)):
         lines.tell(chosen.asked, state, token, tuple(by_key), found)
-    return found or [bookmark_event(token)]
+    return found or [watch_events.bookmark_event(token)]

@@ -18,12 +18,7 @@ from holdfast.core.model.records.assignments import Assignment, AssignmentPurpos
 from holdfast.core.model.values.limits import RIGHTS_MAX
 from holdfast.core.model.values.ranges import count_numbers, with_numbers
 from holdfast.core.platform.commands import Activate, Adopt, EndAssignment, RemoveAssignment
-from holdfast.core.platform.decide.assignments import (
-    assignment_events,
-    assignment_in,
-    refuse_ending,
-    refuse_without_loss,
-)
+from holdfast.core.platform.decide import assignments
 from holdfast.core.platform.decide.breaches import disruption_shared
 from holdfast.core.platform.decide.checks import refuse_unjoined_session
 from holdfast.core.platform.decide.workload_deletion import (
@@ -50,16 +45,16 @@ def activate(state: PlatformState, command: Activate, ctx: CommandContext) -> Ac
         return already(f"assignment/{standby.uid}", standby.revision)
     active = replace(standby, stage=AssignmentStage.ACTIVE)
     refused = (
-        refuse_ending(workload)
+        assignments.refuse_ending(workload)
         or _refuse_stage(standby, AssignmentStage.STANDBY)
-        or refuse_without_loss(state)
+        or assignments.refuse_without_loss(state)
         or _refuse_gone(state, standby.region)
         or refuse_uncovered(active)
     )
     if refused is not None:
         return refused
     leased = replace(active, right_until=lease_end(state, workload, active, ctx.at))
-    return Accepted(assignment_events(state, workload, standby, leased, ctx))
+    return Accepted(assignments.assignment_events(state, workload, standby, leased, ctx))
 
 
 def end_assignment(state: PlatformState, command: EndAssignment, ctx: CommandContext) -> Accepted | Refused:
@@ -70,7 +65,9 @@ def end_assignment(state: PlatformState, command: EndAssignment, ctx: CommandCon
     if assignment.stage is AssignmentStage.ENDED:
         return already(f"assignment/{assignment.uid}", assignment.revision)
     return Accepted(
-        assignment_events(state, state.workloads[assignment.workload], assignment, ended_assignment(assignment), ctx)
+        assignments.assignment_events(
+            state, state.workloads[assignment.workload], assignment, ended_assignment(assignment), ctx
+        )
     )
 
 
@@ -114,7 +111,7 @@ def adopt(state: PlatformState, command: Adopt, ctx: CommandContext) -> Accepted
         return already(f"assignment/{recovered.uid}", recovered.revision)
     workload = state.workloads[recovered.workload]
     refused = (
-        refuse_ending(workload)
+        assignments.refuse_ending(workload)
         or _refuse_stage(recovered, AssignmentStage.ACTIVE)
         or _refuse_second(state, recovered)
         or _refuse_shared(state, recovered)
@@ -123,7 +120,7 @@ def adopt(state: PlatformState, command: Adopt, ctx: CommandContext) -> Accepted
         return refused
     accounts = paying_accounts(state, workload, recovered.region, AssignmentPurpose.SERVING, ctx.at)
     adopted = replace(recovered, purpose=AssignmentPurpose.SERVING, accounts=accounts)
-    return Accepted(assignment_events(state, workload, recovered, adopted, ctx))
+    return Accepted(assignments.assignment_events(state, workload, recovered, adopted, ctx))
 
 
 def _refuse_stage(assignment: Assignment, stage: AssignmentStage) -> Refused | None:
@@ -142,7 +139,7 @@ def _refuse_gone(state: PlatformState, region: str) -> Refused | None:
 
 
 def _refuse_second(state: PlatformState, recovered: Assignment) -> Refused | None:
-    serving = assignment_in(state, recovered.workload, recovered.region, AssignmentPurpose.SERVING)
+    serving = assignments.assignment_in(state, recovered.workload, recovered.region, AssignmentPurpose.SERVING)
     if serving is None:
         return None
     facts = {"assignment": serving.uid, "region": serving.region}

@@ -14,17 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.ledger.answers import (
-    Accepted,
-    Code,
-    Refused,
-    already,
-    contradictory,
-    malformed,
-    not_found,
-    stale,
-    too_large,
-)
+from holdfast.core.ledger import answers
 from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import FailoverMode, Workload
@@ -43,11 +33,11 @@ from holdfast.core.platform.state.lookups import assignments_of, held_in
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def grant_right(state: PlatformState, command: GrantRight, ctx: CommandContext) -> Accepted | Refused:
+def grant_right(state: PlatformState, command: GrantRight, ctx: CommandContext) -> answers.Accepted | answers.Refused:
     """Give the region these rights, all or none, if no other region can still act on any of them."""
     workload = state.workloads.get(command.workload)
     if workload is None:
-        return not_found("Workload", command.workload)
+        return answers.not_found("Workload", command.workload)
     named = ranges.as_named(command.ordinals)
     refused = (
         refuse_ending(workload)
@@ -61,7 +51,7 @@ def grant_right(state: PlatformState, command: GrantRight, ctx: CommandContext) 
     wanted = ranges.without(ordinals, held_in(state, command.workload, command.region))
     if not wanted:
         held = state.rights[command.workload, ordinals[0][0]]
-        return already(f"right/{_named(command.workload, held.ordinal)}", held.since)
+        return answers.already(f"right/{_named(command.workload, held.ordinal)}", held.since)
     lapsed: list[tuple[str, ranges.Ranges]] = []
     for region, theirs in state.rights_of.get(command.workload) or ():
         taken = ranges.common(wanted, theirs) if region != command.region else ()
@@ -70,7 +60,7 @@ def grant_right(state: PlatformState, command: GrantRight, ctx: CommandContext) 
             return refused
         lapsed += [(region, taken)] if taken else []
     freed = release_events(state, command.workload, lapsed, "its lease has run out", ctx) if lapsed else ()
-    return Accepted(
+    return answers.Accepted(
         (*freed, *_granted(state, command.workload, wanted, command.region)), rows=ranges.count_numbers(wanted)
     )
 
@@ -81,48 +71,52 @@ def _granted(state: PlatformState, workload: Revision, ordinals: ranges.Ranges, 
     return tuple(RightGranted(workload, ordinal, region) for ordinal in ranges.numbers(ordinals))
 
 
-def _refuse_identities(workload: Workload, named: ranges.Named) -> Refused | None:
+def _refuse_identities(workload: Workload, named: ranges.Named) -> answers.Refused | None:
     if not workload.spec.exclusive:
-        return contradictory(f"workload {workload.meta.name} is not exclusive", workload=workload.meta.uid)
+        return answers.contradictory(f"workload {workload.meta.name} is not exclusive", workload=workload.meta.uid)
     if not ranges.is_within(ranges.ranges_of(named), ((0, workload.spec.replicas),)):
-        return malformed(
+        return answers.malformed(
             f"ordinals go from 0 to below {workload.spec.replicas}",
             ordinals=ranges.format_ranges(ranges.ranges_of(named))[:1],
         )
     return None
 
 
-def _refuse_region(state: PlatformState, workload: Workload, command: GrantRight) -> Refused | None:
+def _refuse_region(state: PlatformState, workload: Workload, command: GrantRight) -> answers.Refused | None:
     region = state.regions.get(command.region)
     if region is None:
-        return not_found("Region", command.region)
+        return answers.not_found("Region", command.region)
     health = region.status.health
     if health is not RegionHealth.HEALTHY:
         facts = {"region": command.region, "health": health.value}
-        return Refused(Code.REGION_UNAVAILABLE, f"region {command.region} is {health}", facts)
+        return answers.Refused(answers.Code.REGION_UNAVAILABLE, f"region {command.region} is {health}", facts)
     if not placement_allows(workload.spec, region):
         facts = {"region": command.region, "jurisdiction": region.spec.jurisdiction}
-        return Refused(Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {command.region}", facts)
+        return answers.Refused(
+            answers.Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {command.region}", facts
+        )
     return None if within_latency_limits(workload.spec, region) else too_far(workload, command.region)
 
 
 def _refuse_while_held(
     state: PlatformState, workload: Workload, region: str, ordinals: ranges.Ranges, ctx: CommandContext
-) -> Refused | None:
+) -> answers.Refused | None:
     first = state.rights[workload.meta.uid, ordinals[0][0]]
     facts = {"holder": region, "since": first.since}
     status = state.regions[region].status
     if workload.spec.failover is not FailoverMode.LEASED or status.health is not RegionHealth.LOST:
         message = f"region {region} holds the right; it must release it, or an operator attest that none runs"
-        return Refused(Code.RIGHT_HELD, message, facts)
+        return answers.Refused(answers.Code.RIGHT_HELD, message, facts)
     until = lease_expired_for_sure_at(state, workload.meta.uid, region, ordinals)
     if ctx.at < until:
         message = f"region {region} may act on its lease until {until}"
-        return Refused(Code.TOO_EARLY, message, {**facts, "until": until})
+        return answers.Refused(answers.Code.TOO_EARLY, message, {**facts, "until": until})
     return None
 
 
-def release_rights(state: PlatformState, command: ReleaseRights, ctx: CommandContext) -> Accepted | Refused:
+def release_rights(
+    state: PlatformState, command: ReleaseRights, ctx: CommandContext
+) -> answers.Accepted | answers.Refused:
     """Release rights that the platform requests back and has not granted again, as the holder's log reports.
 
     A release may arrive late. Accepted after an identity was listed again, it would let two regions run that identity.
@@ -139,31 +133,33 @@ def release_rights(state: PlatformState, command: ReleaseRights, ctx: CommandCon
     if refused is not None:
         return refused
     events = release_events(state, command.workload, [(region, ordinals)], "released by its region", ctx)
-    return Accepted(events, rows=ranges.count_numbers(ordinals))
+    return answers.Accepted(events, rows=ranges.count_numbers(ordinals))
 
 
-def _refuse_named(named: ranges.Named) -> Refused | None:
+def _refuse_named(named: ranges.Named) -> answers.Refused | None:
     count = ranges.count_numbers(ranges.ranges_of(named))
     if not 0 < count <= RIGHTS_MAX:
-        return too_large("rights in a command, which names at least one", count, RIGHTS_MAX)
-    return None if ranges.is_named_once(named) else malformed("each right is named once", count=count)
+        return answers.too_large("rights in a command, which names at least one", count, RIGHTS_MAX)
+    return None if ranges.is_named_once(named) else answers.malformed("each right is named once", count=count)
 
 
-def _refuse_not_held(state: PlatformState, workload: Revision, ordinals: ranges.Ranges, region: str) -> Refused | None:
+def _refuse_not_held(
+    state: PlatformState, workload: Revision, ordinals: ranges.Ranges, region: str
+) -> answers.Refused | None:
     others = ranges.without(ordinals, held_in(state, workload, region))
     if not others:
         return None
     ordinal = others[0][0]
     held = state.rights.get((workload, ordinal))
     if held is None:
-        return not_found("right", _named(workload, ordinal))
+        return answers.not_found("right", _named(workload, ordinal))
     facts = {"owner": f"region/{held.region}", "ordinal": ordinal}
-    return Refused(Code.NOT_OWNER, f"region {held.region} holds the right to ordinal {ordinal}", facts)
+    return answers.Refused(answers.Code.NOT_OWNER, f"region {held.region} holds the right to ordinal {ordinal}", facts)
 
 
 def _refuse_wanted(
     state: PlatformState, command: ReleaseRights, ordinals: ranges.Ranges, region: str
-) -> Refused | None:
+) -> answers.Refused | None:
     """Refuse to release rights that the platform does not request back, or no longer.
 
     An ended assignment's ordinals are never listed again, so the region may name any list of it, and release in parts.
@@ -177,14 +173,14 @@ def _refuse_wanted(
         return None
     newest = max((a.revision for a in mine), default=0)
     why = f"region {region} has no request to release it in that assignment"
-    return stale(f"right/{_named(command.workload, kept[0][0])}", command.seen, newest, why)
+    return answers.stale(f"right/{_named(command.workload, kept[0][0])}", command.seen, newest, why)
 
 
-def attest_right(state: PlatformState, command: AttestRight, ctx: CommandContext) -> Accepted | Refused:
+def attest_right(state: PlatformState, command: AttestRight, ctx: CommandContext) -> answers.Accepted | answers.Refused:
     """Free a right on an operator's attestation. The log contains the reason."""
     workload = state.workloads.get(command.workload)
     if workload is None:
-        return not_found("Workload", command.workload)
+        return answers.not_found("Workload", command.workload)
     refused = (
         checks.refuse_outside_tenant(ctx, workload.meta.tenant)
         or checks.refuse_outside_region(ctx, command.region)
@@ -194,12 +190,12 @@ def attest_right(state: PlatformState, command: AttestRight, ctx: CommandContext
         return refused
     held = state.rights.get((command.workload, command.ordinal))
     if held is None:
-        return not_found("right", _named(command.workload, command.ordinal))
+        return answers.not_found("right", _named(command.workload, command.ordinal))
     if held.region != command.region:
         message = f"region {held.region} holds that right, not {command.region}"
-        return Refused(Code.RIGHT_HELD, message, {"holder": held.region})
+        return answers.Refused(answers.Code.RIGHT_HELD, message, {"holder": held.region})
     gone = [(held.region, ranges.ranges_of((held.ordinal,)))]
-    return Accepted(release_events(state, command.workload, gone, f"attested: {command.reason}", ctx))
+    return answers.Accepted(release_events(state, command.workload, gone, f"attested: {command.reason}", ctx))
 
 
 def release_events(

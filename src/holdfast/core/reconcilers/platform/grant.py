@@ -20,15 +20,7 @@ from holdfast.core.platform.limits import OFFERS_MAX
 from holdfast.core.platform.queries.accounts import quota_demand
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.platform.watch import ASSIGNMENT, GRANT, OBSERVED, QUOTA, RECOVERY_BUDGET, REGION_STATE, SUMMARY
-from holdfast.core.reconcilers.platform.grant_targets import (
-    ProtectedShare,
-    RegionLoan,
-    differs_much,
-    loan_targets,
-    loans_of,
-    spread_protection,
-    turns_on_uses,
-)
+from holdfast.core.reconcilers.platform import grant_targets
 
 #: Period of reconciling a quota whose split depends on usage. Reports arrive every second; finding the quotas that each
 #: concerns would cost more.
@@ -77,13 +69,13 @@ class GrantReconciler:
 
     def reconcile(self, state: PlatformState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         account = str(key)
-        lent = loans_of(state, account, now)
+        lent = grant_targets.loans_of(state, account, now)
         if not lent:
             return NO_OUTCOME
-        slices = loan_targets(state, account, lent)
+        slices = grant_targets.loan_targets(state, account, lent)
         until = _end_of(state, account)
         send, looks = [], [] if until is None else [until]
-        if turns_on_uses(state, account, lent):
+        if grant_targets.turns_on_uses(state, account, lent):
             looks.append(now + USES_MS)
         for one, target, protected in zip(lent, slices, _protected(state, account, lent, slices), strict=True):
             due = _due(state, one, until)
@@ -120,27 +112,31 @@ def _short(state: PlatformState) -> list[str]:
 
 
 def _protected(
-    state: PlatformState, account: str, lent: Sequence[RegionLoan], slices: Sequence[Resources]
+    state: PlatformState, account: str, lent: Sequence[grant_targets.RegionLoan], slices: Sequence[Resources]
 ) -> list[Resources]:
     kind, _, name = account.partition("/")
     quota = state.quotas.get(name) if kind == "quota" else None
     if quota is None or (quota.spec.protected == ZERO and all(one.protected == ZERO for one in lent)):
         return [ZERO for _ in lent]
     shields = [
-        ProtectedShare(quota_demand(state, name, one.region), target, one.protected, one.is_well, one.has_answered)
+        grant_targets.ProtectedShare(
+            quota_demand(state, name, one.region), target, one.protected, one.is_well, one.has_answered
+        )
         for one, target in zip(lent, slices, strict=True)
     ]
-    return spread_protection(quota.spec.protected, shields)
+    return grant_targets.spread_protection(quota.spec.protected, shields)
 
 
-def _is_wanted(one: RegionLoan, target: Resources, protected: Resources) -> bool:
+def _is_wanted(one: grant_targets.RegionLoan, target: Resources, protected: Resources) -> bool:
     """Check whether a change is worth an offer."""
     if one.grant is not None and len(one.grant.offers) >= OFFERS_MAX:
         return False  # more offers would not help the region
-    return target != one.target or (one.is_well and one.has_answered and differs_much(one.protected, protected))
+    return target != one.target or (
+        one.is_well and one.has_answered and grant_targets.differs_much(one.protected, protected)
+    )
 
 
-def _due(state: PlatformState, one: RegionLoan, until: Instant | None) -> Instant | None:
+def _due(state: PlatformState, one: grant_targets.RegionLoan, until: Instant | None) -> Instant | None:
     """Return when to renew a grant, at half of its life; None if it ends with its account."""
     if one.grant is None or one.limit is None or not (one.is_well and one.has_answered) or one.target == ZERO:
         return None
@@ -149,7 +145,7 @@ def _due(state: PlatformState, one: RegionLoan, until: Instant | None) -> Instan
     return one.grant.ends - state.info.settings.grant_life // 2
 
 
-def _ends(state: PlatformState, one: RegionLoan, account: str, now: Instant) -> Instant:
+def _ends(state: PlatformState, one: grant_targets.RegionLoan, account: str, now: Instant) -> Instant:
     """Return the end of an offer.
 
     A grant of an ended emergency ends at once, which stops what it paid for; one of any other deleted account normally.

@@ -18,15 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.core.model.values.resources import (
-    Resources,
-    amount_of,
-    elementwise_min,
-    first_exceeded,
-    from_amounts,
-    names_in,
-    total,
-)
+from holdfast.core.model.values import resources
 
 #: A slice within 1/8 below its ideal is near enough when cut in proportion.
 NEAR_ENOUGH = 8
@@ -35,10 +27,10 @@ NEAR_ENOUGH = 8
 class GrantSlice(NamedTuple):
     """A region's slice: its demand and usage, its last target, and its charge."""
 
-    asked: Resources
-    uses: Resources
-    target: Resources
-    offered: Resources
+    asked: resources.Resources
+    uses: resources.Resources
+    target: resources.Resources
+    offered: resources.Resources
     is_well: bool
     has_answered: bool
 
@@ -54,28 +46,33 @@ class _One(NamedTuple):
     has_answered: bool
 
 
-def slice_targets(limit: Resources, slices: Sequence[GrantSlice]) -> list[Resources]:
+def slice_targets(limit: resources.Resources, slices: Sequence[GrantSlice]) -> list[resources.Resources]:
     """Return the targets that the slices should have now; most stay the same."""
-    is_over = first_exceeded(total(one.offered for one in slices), limit)
+    is_over = resources.first_exceeded(resources.total(one.offered for one in slices), limit)
     found: list[dict[str, int]] = [{} for _ in slices]
-    held = total(one.target for one in slices)
-    for name in names_in(limit, held):
-        if not amount_of(limit, name) and not amount_of(held, name):
+    held = resources.total(one.target for one in slices)
+    for name in resources.names_in(limit, held):
+        if not resources.amount_of(limit, name) and not resources.amount_of(held, name):
             continue  # there is none, and no region has any
         ones = [_of(one, name) for one in slices]
-        for mine, target in zip(found, _cut_one(amount_of(limit, name), ones), strict=True):
+        for mine, target in zip(found, _cut_one(resources.amount_of(limit, name), ones), strict=True):
             mine[name] = target
-    targets = [from_amounts(one) for one in found]
+    targets = [resources.from_amounts(one) for one in found]
     # While any resource is granted beyond its limit, no resource is raised.
-    return [elementwise_min(new, one.target) if is_over else new for new, one in zip(targets, slices, strict=True)]
+    return [
+        resources.elementwise_min(new, one.target) if is_over else new for new, one in zip(targets, slices, strict=True)
+    ]
 
 
-def turns_on_uses(limit: Resources, slices: Sequence[GrantSlice]) -> bool:
+def turns_on_uses(limit: resources.Resources, slices: Sequence[GrantSlice]) -> bool:
     """Check whether usage alone may change targets.
 
     It may if usage or demand exceeds the limit, or a healthy region has too little or too much.
     """
-    return any(_turns_on_uses(amount_of(limit, name), [_of(one, name) for one in slices]) for name in names_in(limit))
+    return any(
+        _turns_on_uses(resources.amount_of(limit, name), [_of(one, name) for one in slices])
+        for name in resources.names_in(limit)
+    )
 
 
 def _turns_on_uses(limit: int, ones: Sequence[_One]) -> bool:
@@ -90,7 +87,7 @@ def _turns_on_uses(limit: int, ones: Sequence[_One]) -> bool:
 
 
 def _of(one: GrantSlice, name: str) -> _One:
-    asked, uses, target, offered = (amount_of(amount, name) for amount in one[:4])
+    asked, uses, target, offered = (resources.amount_of(amount, name) for amount in one[:4])
     return _One(asked, uses, target, offered, one.is_well, one.has_answered)
 
 
