@@ -26,54 +26,40 @@ from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.values.quantities import parse_cpu, parse_memory
 from holdfast.core.model.values.resources import Resources
 
-Node = Annotated[
-    str, typer.Option("--node", metavar="NAME", help="Name of the node; the agent's principal is agent/NAME.")
-]
-Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="Data folder of the agent.")]
-Pool = Annotated[str, typer.Option("--pool", metavar="P", help="Node pool.")]
-Zone = Annotated[str, typer.Option("--zone", metavar="Z", help="Zone of the node.")]
-Address = Annotated[
-    str, typer.Option("--address", metavar="HOST", help="Address at which the node's ports are reached.")
-]
-Label = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="Label of the node; may be repeated.")]
-Cpu = Annotated[str, typer.Option("--cpu", metavar="AMOUNT", help="Processors: 8, 500m. Default: all.")]
-Memory = Annotated[str, typer.Option("--memory", metavar="AMOUNT", help="Memory: 16Gi. Default: all.")]
-Disk = Annotated[str, typer.Option("--disk", metavar="AMOUNT", help="Disk: 100Gi. Default: free space.")]
-Gpu = Annotated[list[str] | None, typer.Option("--gpu", metavar="MODEL", help="Model of one GPU; may be repeated.")]
-Ports = Annotated[str, typer.Option("--ports", metavar="A-B", help="Ports for replicas.")]
-TenantUsers = Annotated[
-    str, typer.Option("--tenant-users", metavar="A-B", help="User ids for tenants, if the agent is root.")
-]
+Node = Annotated[str, typer.Option(metavar="NAME", help="Name of the node; the agent's principal is agent/NAME.")]
+Data = Annotated[Path, typer.Option(metavar="DIR", help="Data folder of the agent.")]
+Pool = Annotated[str, typer.Option(metavar="P", help="Node pool.")]
+Zone = Annotated[str, typer.Option(metavar="Z", help="Zone of the node.")]
+Address = Annotated[str, typer.Option(metavar="HOST", help="Address at which the node's ports are reached.")]
+Label = Annotated[list[str] | None, typer.Option(metavar="K=V", help="Label of the node; may be repeated.")]
+Cpu = Annotated[str, typer.Option(metavar="AMOUNT", help="Processors: 8, 500m. Default: all.")]
+Memory = Annotated[str, typer.Option(metavar="AMOUNT", help="Memory: 16Gi. Default: all.")]
+Disk = Annotated[str, typer.Option(metavar="AMOUNT", help="Disk: 100Gi. Default: free space.")]
+Gpu = Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Model of one GPU; may be repeated.")]
+Ports = Annotated[str, typer.Option(metavar="A-B", help="Ports for replicas.")]
+TenantUsers = Annotated[str, typer.Option(metavar="A-B", help="User ids for tenants, if the agent is root.")]
 TenantMap = Annotated[
     Path,
-    typer.Option(
-        "--tenant-map", metavar="FILE", help="File that maps them to tenants; shared by all agents of a machine."
-    ),
+    typer.Option(metavar="FILE", help="File that maps them to tenants; shared by all agents of a machine."),
 ]
 Allow = Annotated[
     list[str] | None,
-    typer.Option("--allow-user", metavar="TENANT=USER", help="A user that the tenant may run as; may be repeated."),
+    typer.Option(metavar="TENANT=USER", help="A user that the tenant may run as; may be repeated."),
 ]
 SecretFolder = Annotated[
     Path | None,
-    typer.Option(
-        "--secret-folder", metavar="DIR", help="Folder of secrets: DIR/TENANT for each tenant.", show_default=False
-    ),
+    typer.Option(metavar="DIR", help="Folder of secrets: DIR/TENANT for each tenant.", show_default=False),
 ]
 SecretVariable = Annotated[
     list[str] | None,
-    typer.Option(
-        "--secret-variable", metavar="TENANT=NAME", help="Pass a variable of the agent to a tenant; may be repeated."
-    ),
+    typer.Option(metavar="TENANT=NAME", help="Pass a variable of the agent to a tenant; may be repeated."),
 ]
 Present = Annotated[
     Path | None,
-    typer.Option(
-        "--present", metavar="DIR", help="Folder whose file names are the cached artifacts.", show_default=False
-    ),
+    typer.Option(metavar="DIR", help="Folder whose file names are the cached artifacts.", show_default=False),
 ]
 Environment = Annotated[
-    list[str] | None, typer.Option("--environment", metavar="K=V", help="Variable for all replicas; may be repeated.")
+    list[str] | None, typer.Option(metavar="K=V", help="Variable for all replicas; may be repeated.")
 ]
 Tenant = Annotated[
     str, typer.Option("--tenant", metavar="NAME", help="Accept replicas of this tenant only.", show_default=False)

@@ -18,10 +18,8 @@ from holdfast.wiring.config.private_files import write_private
 
 CONTEXT = "dev"
 
-Data = Annotated[str, typer.Option("--data", metavar="FOLDER", help="Data folder.", show_default=False)]
-Port = Annotated[
-    int, typer.Option("--port", min=1, max=65_532, help="Port of the platform; regions use the next three.")
-]
+Data = Annotated[str, typer.Option(metavar="FOLDER", help="Data folder.", show_default=False)]
+Port = Annotated[int, typer.Option(min=1, max=65_532, help="Port of the platform; regions use the next three.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete all data and start again.")]
 NoApply = Annotated[bool, typer.Option("--no-apply", help="Do not apply the example to a new platform.")]
 File = Annotated[
@@ -33,7 +31,6 @@ File = Annotated[
 Agents = Annotated[
     int | None,
     typer.Option(
-        "--agents",
         metavar="COUNT",
         min=0,
         max=8,
@@ -44,7 +41,6 @@ Agents = Annotated[
 Nodes = Annotated[
     int | None,
     typer.Option(
-        "--declared-nodes",
         metavar="COUNT",
         min=0,
         max=1_000,

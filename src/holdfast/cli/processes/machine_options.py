@@ -15,32 +15,25 @@ if TYPE_CHECKING:
 CANNOT_START = 1
 
 Server = Annotated[
-    list[str], typer.Option("--server", metavar="URL", help="Server of the region; repeat the option for all of them.")
+    list[str], typer.Option(metavar="URL", help="Server of the region; repeat the option for all of them.")
 ]
-TokenFile = Annotated[
-    str, typer.Option("--token-file", metavar="FILE", help="File with its bearer token.", show_default=False)
-]
-Certificate = Annotated[
-    str, typer.Option("--tls-certificate", metavar="FILE", help="Its certificate, PEM.", show_default=False)
-]
-Key = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certificate's key, PEM.", show_default=False)]
-Trust = Annotated[
-    str, typer.Option("--tls-trust", metavar="FILE", help="Trusted authorities, PEM.", show_default=False)
-]
+TokenFile = Annotated[str, typer.Option(metavar="FILE", help="File with its bearer token.", show_default=False)]
+Certificate = Annotated[str, typer.Option(metavar="FILE", help="Its certificate, PEM.", show_default=False)]
+Key = Annotated[str, typer.Option(metavar="FILE", help="The certificate's key, PEM.", show_default=False)]
+Trust = Annotated[str, typer.Option(metavar="FILE", help="Trusted authorities, PEM.", show_default=False)]
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="Allow requests and metrics over plain http beyond this machine.")
 ]
 Listen = Annotated[
     str,
     typer.Option(
-        "--listen",
         metavar="TEXT",
         help="Address that serves metrics at /metrics. Default: none.",
         show_default=False,
     ),
 ]
-Level = Annotated[str, typer.Option("--log-level", metavar="TEXT", help=f"One of: {', '.join(LEVELS)}.")]
-Form = Annotated[str, typer.Option("--log-form", metavar="TEXT", help=f"One of: {', '.join(LOG_FORMS)}.")]
+Level = Annotated[str, typer.Option(metavar="TEXT", help=f"One of: {', '.join(LEVELS)}.")]
+Form = Annotated[str, typer.Option(metavar="TEXT", help=f"One of: {', '.join(LOG_FORMS)}.")]
 
 
 def parse_server_list(said: Iterable[str]) -> tuple[str, ...]:

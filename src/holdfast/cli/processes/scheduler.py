@@ -21,9 +21,7 @@ from holdfast.cli.processes.machine_options import (
     run_machine,
 )
 
-Name = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="Name of the scheduler; its principal is scheduler/NAME.")
-]
+Name = Annotated[str, typer.Option(metavar="NAME", help="Name of the scheduler; its principal is scheduler/NAME.")]
 
 
 def scheduler(

@@ -19,18 +19,16 @@ app = make_app("Create an authority, sign certificates with it, and show them.",
 #: Options for requests, which have no effect here.
 ALONE = ("context", "server", "tenant", "region", "token_file", "timeout")
 
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Output folder.")]
-Name = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="Name of the files; default: that of the server or principal.")
-]
-Life = Annotated[str, typer.Option("--life", metavar="TIME", help="Validity, such as 30d.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")]
+Name = Annotated[str, typer.Option(metavar="NAME", help="Name of the files; default: that of the server or principal.")]
+Life = Annotated[str, typer.Option(metavar="TIME", help="Validity, such as 30d.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-Authority = Annotated[Path, typer.Option("--authority", metavar="DIR", help="Folder of the authority.")]
+Authority = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the authority.")]
 Hosts = Annotated[
     list[str] | None,
-    typer.Option("--server", metavar="HOST", help="Name or address of the server; may be repeated."),
+    typer.Option(metavar="HOST", help="Name or address of the server; may be repeated."),
 ]
-Principal = Annotated[str, typer.Option("--principal", metavar="NAME", help="The principal: agent/n1, person/oncall.")]
+Principal = Annotated[str, typer.Option(metavar="NAME", help="The principal: agent/n1, person/oncall.")]
 Wildcard = Annotated[bool, typer.Option("--wildcard", help="Allow a name with a *.")]
 ServerPrincipal = Annotated[bool, typer.Option("--server-principal", help="Allow the principal of a region.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, PEM.")]

@@ -20,17 +20,13 @@ from holdfast.core.model.records.decisions import DecisionOutcome
 app = make_app()
 
 
-Workload = Annotated[
-    str, typer.Option("--workload", metavar="NAME", help="Decisions about this workload, which may be deleted.")
-]
-Slot = Annotated[
-    str, typer.Option("--slot", metavar="SLOT", help="Decisions about this slot: WORKLOAD/REGION/ORDINAL.")
-]
-Node = Annotated[str, typer.Option("--node", metavar="NAME", help="Placements on this node.")]
-Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older than 1h, 2d or 2026-11-15T17:00:00Z.")]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Not newer than 1h, 2d or 2026-11-15T17:00:00Z.")]
-Of = Annotated[DecisionOutcome | None, typer.Option("--outcome", help="Decisions with this outcome.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum per region.")]
+Workload = Annotated[str, typer.Option(metavar="NAME", help="Decisions about this workload, which may be deleted.")]
+Slot = Annotated[str, typer.Option(metavar="SLOT", help="Decisions about this slot: WORKLOAD/REGION/ORDINAL.")]
+Node = Annotated[str, typer.Option(metavar="NAME", help="Placements on this node.")]
+Since = Annotated[str, typer.Option(metavar="TIME", help="Not older than 1h, 2d or 2026-11-15T17:00:00Z.")]
+Until = Annotated[str, typer.Option(metavar="TIME", help="Not newer than 1h, 2d or 2026-11-15T17:00:00Z.")]
+Of = Annotated[DecisionOutcome | None, typer.Option(help="Decisions with this outcome.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Maximum per region.")]
 #: Characters of a decision's summary in a table.
 SHOWN = 80
 
