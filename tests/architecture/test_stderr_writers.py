@@ -9,10 +9,9 @@ from tests.architecture.checkout import ROOT
 SOURCE = ROOT / "src" / "holdfast"
 #: Who writes there, with what it is written by. Examples are tenants' work: what they say is theirs.
 WRITERS = {
-    "observe/log_output.py": "traceback_text",
     "cli/errors.py": "escape_controls(redact_secrets(",
     "cli/options.py": "escape_controls(redact_secrets(",
-    "observe/log_text.py": "handler.setFormatter(SafeFormatter())",
+    "observe/log_output.py": "handler.setFormatter(SafeFormatter())",
     "sim/runs/swarm.py": "logging.basicConfig(handlers=[log_to_stderr()])",
 }
 WRITING = re.compile(r"sys\.stderr|StreamHandler|basicConfig|echo\(.*err=True")

@@ -33,8 +33,7 @@ from holdfast.wiring.config.sources import load_settings
 from holdfast.wiring.config.validation import invalid_settings
 from holdfast.wiring.process import ExitCode
 from holdfast.wiring.server import INSECURE, Server, serve
-from holdfast.wiring.server_parts import limits
-from holdfast.wiring.server_ports import machine_ports
+from holdfast.wiring.server_ports import limits, machine_ports
 
 pytestmark = pytest.mark.timeout(300)
 

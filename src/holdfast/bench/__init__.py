@@ -12,9 +12,7 @@ Contents: measurements and their targets. Only the command line imports them; `c
 - `road_million`    a million replicas from the platform
 - `schedule`        the scheduler (a package)
 - `sharing`         several schedulers of one region (a package)
-- `agent`           all figures of agents
-- `agent_serving`   from a write to a serving replica
-- `agent_sessions`  the cost of 2,000 idle agents for a server
+- `agent`           from a write to a serving replica; the cost of 2,000 idle agents for a server
 - `limits`          the largest accepted objects, and their removal (a package)
 - `sim`             the simulator
 - `fixtures`        what benchmarks run on

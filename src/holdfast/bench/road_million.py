@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.bench.agent_sessions import TOKEN, admit_agents
+from holdfast.bench.agent import TOKEN, admit_agents
 from holdfast.bench.fixtures.dev_clients import CLASS, SECRET, TENANT, BenchClients, Document, dev_clients, document
 from holdfast.bench.load.load_process import LoadProcess
 from holdfast.bench.load.node_load import NodeFleet

@@ -2,7 +2,6 @@
 
 - `catalog`     every metric: kind, labels, help
 - `prometheus`  GET /metrics
-- `log_text`    foreign text made safe for a log line: escaped, indented, secrets redacted
 - `log_writer`  log lines to a descriptor whose reader may have stopped reading
-- `log_output`  text or JSON lines on standard error
+- `log_output`  text or JSON lines on standard error; foreign text is escaped, indented, its secrets redacted
 """

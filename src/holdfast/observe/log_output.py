@@ -2,8 +2,14 @@
 
 No code passes a secret to a logger. In case one does, every line is checked: in a token `hf_NAME_...` all but the name
 is redacted. A line of text starts only where it appears to: line ends and terminal control characters in foreign text
-are escaped, and continuation lines are indented (`observe/log_text.py`). All output goes this way: an exception that
+are escaped, and continuation lines are indented. All output goes this way: an exception that
 ends the process, a thread or a finalizer is logged, too.
+
+a text of one line       ──▶ one_line        ──▶ exactly one line
+    a text of several lines  ──▶ traceback_text  ──▶ its first line, and the others indented
+
+All output to a log or to standard error passes these functions: characters that could forge a line are escaped, and
+tokens and passwords in URLs are redacted.
 """
 
 from __future__ import annotations
@@ -11,6 +17,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -18,18 +25,72 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holdfast.observe import log_text
-from holdfast.observe.log_text import traceback_text, within_json
+from holdfast.core.model.objects.principals import redact_secrets
 from holdfast.observe.log_writer import LogOutputHandler, to_descriptor
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
+#: The indentation of continuation lines, which no other line has.
+INDENT = "    "
+#: Characters that move a terminal's cursor, end a line, or change the direction of text.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def one_line(text: str) -> str:
+    """Return the text without secrets, and with every control character escaped."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), redact_secrets(text))
+
+
+def within_json(text: str) -> str:
+    """Return a JSON object on one line, without secrets: control characters, which only occur in strings, are escaped
+    as JSON does it."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", redact_secrets(text))
+
+
+def indented(text: str) -> str:
+    """Return all lines of a text, each indented as a continuation line."""
+    return "\n".join(f"{INDENT}{one_line(line)}" for line in text.split("\n"))
+
+
+def traceback_text(text: str) -> str:
+    """Return the first line of a text, and the others indented below it."""
+    first, newline, rest = text.partition("\n")
+    return one_line(first) + (f"\n{indented(rest)}" if newline else "")
+
+
+def log_to_stderr() -> logging.Handler:
+    """Return a handler for programs that are not servers and may wait for a reader, such as simulations."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeFormatter())
+    return handler
+
+
+class SafeFormatter(logging.Formatter):
+    """A record as one line; its exception and its stack below it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return one_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802
+        return indented(super().formatStack(stack_info))
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.exc_text = None  # another formatter may have left its own text
+        try:
+            return super().format(record)
+        finally:
+            record.exc_text = None
+
+
 #: The logger by which a server reports that it is ready or stops.
 SERVER = "holdfast.server"
 
 
-class TextFormatter(log_text.SafeFormatter):
+class TextFormatter(SafeFormatter):
     """A line of text: time, level, part, event; an exception below it."""
 
     def __init__(self) -> None:

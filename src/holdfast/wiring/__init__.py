@@ -5,8 +5,7 @@
 - `storage`                opens the server's store, and checks whose log it holds
 - `operator_token`         the operator's first token
 - `certificate_authority`  certificates for servers, machines and users
-- `server_parts`           transport, limits and credentials from settings
-- `server_ports`           a server's access to its machine; the simulator has its own, and the same server
+- `server_ports`           a server's access to its machine (the simulator has its own); transport, limits, credentials
 - `server`                 one server, from settings to exit code
 - `machine`                what agents and schedulers have in common
 - `scheduler`              `holdfast scheduler`, and scheduler plugins by entry point

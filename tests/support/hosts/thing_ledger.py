@@ -14,8 +14,8 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
 from holdfast.core.model.values.structs import Instant
 from holdfast.host.controllers.controller import ControllerOptions
+from holdfast.host.controllers.leader_controllers import ControllerManager
 from holdfast.host.controllers.ledger_client import LedgerView
-from holdfast.host.controllers.manager import ControllerManager
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.telemetry import Metrics
 from holdfast.host.watch.key_changes import ChangedKeys

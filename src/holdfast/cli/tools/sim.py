@@ -27,7 +27,7 @@ from holdfast.cli.output import simulation as shown
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.host.errors import Stopped
 from holdfast.host.ports.store import StoreError, StoreInUse
-from holdfast.observe.log_text import log_to_stderr
+from holdfast.observe.log_output import log_to_stderr
 from holdfast.replay import recording as recordings
 from holdfast.replay.compare import compare
 from holdfast.replay.recording import Recording, RecordingError, RunPlan

@@ -8,8 +8,7 @@ A new controller is a reconciler in `core.reconcilers.platform` or `.region`, li
 - `workqueue`             keys, each queued once and never worked on twice at a time; rate, back-off, resync
 - `worker_pool`           one task for each key that is being worked on
 - `controller`            one reconciler with its queue and its failing keys
-- `manager`               all controllers of a ledger
-- `leader_controllers`    a manager for each term, on the server that leads
+- `leader_controllers`    all controllers of a ledger: a manager for each term, on the server that leads
 - `reservation_expiry`    reservations and holds whose end has passed
 - `recheck_schedule`      keys that are checked again every few seconds, with one timer for all
 - `endpoint_checks`       probes endpoints; publishes, withdraws, brakes

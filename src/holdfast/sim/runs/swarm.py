@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.observe.log_text import log_to_stderr
+from holdfast.observe.log_output import log_to_stderr
 from holdfast.sim.runs.coverage import Coverage, assess_coverage, sum_counts
 from holdfast.sim.runs.run import RunReport, run
 from holdfast.sim.scenario import Scenario

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.api.kinds import KINDS
 from holdfast.api.resources.tables import iter_rows
-from holdfast.api.server.objects import table_scan
+from holdfast.api.server.objects import pagination
 from holdfast.api.server.objects.watch_events import affected_keys
 from holdfast.api.server.objects.watch_scope import WatchScope
 from holdfast.core.region.definition import REGION
@@ -37,8 +37,8 @@ def steps_of(work: Any, visited: list[Any]) -> tuple[Any, list[int]]:
 def test_a_large_table_is_looked_through_in_parts_and_comes_out_in_order(
     merged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_scan, "ROWS_PER_TURN", 7)
-    monkeypatch.setattr(table_scan, "ROWS_SORTED_PER_TURN", 10 if merged else 1_000)
+    monkeypatch.setattr(pagination, "ROWS_PER_TURN", 7)
+    monkeypatch.setattr(pagination, "ROWS_SORTED_PER_TURN", 10 if merged else 1_000)
     bench = RegionBench()
     for number in range(50):
         bench.a_node(f"n{number * 37 % 50}")
@@ -48,16 +48,16 @@ def test_a_large_table_is_looked_through_in_parts_and_comes_out_in_order(
         visited.append(key)
         return bool(row.name != "n3")
 
-    assert table_scan.is_large(kind, bench.state)
-    found, turns = steps_of(table_scan.scan_in_parts(kind, bench.state.fork(), wanted), visited)
+    assert pagination.is_large(kind, bench.state)
+    found, turns = steps_of(pagination.scan_in_parts(kind, bench.state.fork(), wanted), visited)
     assert found == [(key, row) for key, row in iter_rows(kind, bench.state) if row.name != "n3"]
     assert max(turns) <= 7
     assert len(visited) == 50
 
 
 def test_a_list_of_a_large_table_is_of_one_moment_on_all_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_scan, "ROWS_PER_TURN", 2)
-    monkeypatch.setattr(table_scan, "OBJECTS_PER_TURN", 1)
+    monkeypatch.setattr(pagination, "ROWS_PER_TURN", 2)
+    monkeypatch.setattr(pagination, "OBJECTS_PER_TURN", 1)
 
     async def story(world: World) -> None:
         await a_shop(world)
@@ -79,7 +79,7 @@ def test_a_list_of_a_large_table_is_of_one_moment_on_all_its_pages(monkeypatch: 
 def test_a_watch_of_a_large_table_begins_with_one_moment_and_misses_nothing_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table_scan, "ROWS_PER_TURN", 2)
+    monkeypatch.setattr(pagination, "ROWS_PER_TURN", 2)
 
     async def story(world: World) -> None:
         await a_shop(world)
@@ -103,7 +103,7 @@ def test_a_watch_of_a_large_table_begins_with_one_moment_and_misses_nothing_afte
 def test_a_watch_that_begins_with_a_large_table_has_a_place_among_the_lists_until_it_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table_scan, "ROWS_PER_TURN", 2)
+    monkeypatch.setattr(pagination, "ROWS_PER_TURN", 2)
 
     async def story(world: World) -> None:
         part = await a_shop(world)

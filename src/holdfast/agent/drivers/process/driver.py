@@ -13,10 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.drivers.driver import CannotStart, Capabilities, RunSpec, RunStatus, StartFault
-from holdfast.agent.drivers.process import guard_files
 from holdfast.agent.drivers.process.cgroups import Cgroups
 from holdfast.agent.drivers.process.disk_usage import DiskWatch
 from holdfast.agent.drivers.process.environment import environment_of
+from holdfast.agent.drivers.process.guard_files import (
+    GuardRecord,
+    UnreadableGuardFile,
+    boot_id,
+    placeholder_record,
+    read_record,
+)
 from holdfast.agent.drivers.process.guarded_run import FOLDER, GuardedRun
 from holdfast.agent.drivers.process.launch import extension, fault, launch, order_of, record_of, why_no_namespaces
 from holdfast.agent.drivers.process.leftovers import POLL_MS, kill_leftovers, retry_until_able
@@ -190,7 +196,7 @@ class ProcessDriver:
         """Adopt what an earlier agent left in this folder."""
         try:
             record = await self._begun_in(folder)
-        except guard_files.UnreadableGuardFile as error:
+        except UnreadableGuardFile as error:
             self._logger.warning("record-unreadable", slot=folder.name, why=error, then="its processes are killed")
             record = self._made_up(folder)
             await self._hold(record, folder)
@@ -201,7 +207,7 @@ class ProcessDriver:
         else:
             await self._remove(folder.name)
 
-    async def _hold(self, record: guard_files.GuardRecord, folder: Path) -> None:
+    async def _hold(self, record: GuardRecord, folder: Path) -> None:
         held = self._held[record.binding] = GuardedRun(record, folder, self._clock, self._calls, self._tell)
         await self._find(held)
         self._changed.set()
@@ -238,7 +244,7 @@ class ProcessDriver:
         folder, order = await self._prepare(work, name)
         try:
             await self._calls.wait(GUARDS, lambda: launch(order, folder, self._settings.start_ms))
-            record = await self._calls.wait(FOLDER, lambda: guard_files.read_record(folder))
+            record = await self._calls.wait(FOLDER, lambda: read_record(folder))
             assert record is not None, f"{folder} has no record of what was begun"
         except asyncio.CancelledError:
             raise  # the agent stops: the next one adopts whatever was started
@@ -275,7 +281,7 @@ class ProcessDriver:
         except OSError as error:
             await self._remove(name)
             raise CannotStart(StartFault.DRIVER, f"{error.filename}: {error.strerror}") from error
-        record = record_of(work, groups, guard_files.boot_id(), self._times.grace, user)
+        record = record_of(work, groups, boot_id(), self._times.grace, user)
         apart = not self._no_namespaces
         return folder, order_of(record, work, environment, working, user, self._cgroups, settings, apart)
 
@@ -289,7 +295,7 @@ class ProcessDriver:
         """Remove everything of a run that could not be started."""
         try:
             record = await retry_until_able(self._clock, lambda: self._begun_in(folder))
-        except guard_files.UnreadableGuardFile:
+        except UnreadableGuardFile:
             record = self._made_up(folder)
         if record is not None:
             await retry_until_able(self._clock, lambda: kill_leftovers(record, self._clock))
@@ -300,16 +306,14 @@ class ProcessDriver:
         await self._calls.wait(FOLDER, lambda: self._folders.remove(name))
         self._left.set()
 
-    def _made_up(self, folder: Path) -> guard_files.GuardRecord:
-        return guard_files.placeholder_record(
-            folder, self._folders.binding_of(folder), self._cgroups.named(folder.name)
-        )
+    def _made_up(self, folder: Path) -> GuardRecord:
+        return placeholder_record(folder, self._folders.binding_of(folder), self._cgroups.named(folder.name))
 
-    async def _begun_in(self, folder: Path) -> guard_files.GuardRecord | None:
+    async def _begun_in(self, folder: Path) -> GuardRecord | None:
         """Return the record of the run in this folder; None: none began, and none will. A starting guard may write its
         record at any time, but once: either it is read here, or removing the folder prevents it."""
         for _ in range(3):
-            record = await self._calls.wait(FOLDER, lambda: guard_files.read_record(folder))
+            record = await self._calls.wait(FOLDER, lambda: read_record(folder))
             if record is not None or await self._calls.wait(FOLDER, lambda: self._remove_unbegun(folder)):
                 return record
         return None
@@ -318,7 +322,7 @@ class ProcessDriver:
         self._cgroups.remove(self._cgroups.named(folder.name))
         return self._folders.remove_unbegun(folder)
 
-    def _clear_away(self, record: guard_files.GuardRecord) -> None:
+    def _clear_away(self, record: GuardRecord) -> None:
         self._cgroups.remove(record.groups)
         self._folders.forget(run_name(record.binding))
 

@@ -1,8 +1,7 @@
 """Handlers that read, write and watch objects. They compute no report.
 
 - `label_selectors`  `a=b,c!=d,e,!f`
-- `table_scan`       rows of a large table in parts, so that other requests run in between
-- `pagination`       list snapshots that are stored for their next pages
+- `pagination`       list snapshots that are stored for their next pages; rows of a large table in parts
 - `reads`            get one object, list many
 - `ledger_commands`  the command that stores or deletes an object, or that has a tag
 - `writes`           put, delete, and commands by tag

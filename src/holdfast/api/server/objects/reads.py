@@ -9,7 +9,7 @@ from holdfast.api.problems import from_refusal, problem
 from holdfast.api.resources.lookup import find_row
 from holdfast.api.resources.tables import tenant_of
 from holdfast.api.server.context import ServerContext
-from holdfast.api.server.objects import table_scan
+from holdfast.api.server.objects import pagination
 from holdfast.api.server.objects.label_selectors import LabelTerm, matches_selector, parse_selector
 from holdfast.api.server.objects.pagination import ListSnapshot, ListSnapshots
 from holdfast.api.server.redaction import Redaction
@@ -81,11 +81,11 @@ async def _page(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, pages:
         listing, number, place = await _begin(ctx, call, kind, tenant, asked), 0, 0
     page, left = listing.rows[place : place + limit], len(listing.rows) - place - limit
     # A list that takes several turns is shown from a fork, so that all of it has one state.
-    if not listing.is_fork and (left > 0 or len(page) > table_scan.OBJECTS_PER_TURN):
+    if not listing.is_fork and (left > 0 or len(page) > pagination.OBJECTS_PER_TURN):
         listing.state, listing.is_fork = listing.state.fork(), True
     state = listing.state
     redaction = Redaction(call.caller, state)
-    items = [one async for one in table_scan.render_in_parts(page, lambda key, found: redaction.tree(kind, key, found))]
+    items = [one async for one in pagination.render_in_parts(page, lambda key, found: redaction.tree(kind, key, found))]
     metadata: dict[str, Any] = {"token": show_token(listing.token)}
     if left > 0:
         metadata["continue"] = pages.on(number, place + limit) if number else pages.keep(listing, place + limit)
@@ -100,7 +100,7 @@ async def _begin(
 ) -> ListSnapshot:
     _, terms = list_scope(call, kind)
     view = await ctx.view(call)
-    is_large = table_scan.is_large(kind, view.state)
+    is_large = pagination.is_large(kind, view.state)
     fork = view.state.fork() if is_large else view.state
     redaction = Redaction(call.caller, fork)
 
@@ -112,5 +112,5 @@ async def _begin(
         )
 
     if not is_large:
-        return ListSnapshot(asked, view.state, view.token, table_scan.scan_at_once(kind, view.state, wanted))
-    return ListSnapshot(asked, fork, view.token, await table_scan.scan_in_parts(kind, fork, wanted), is_fork=True)
+        return ListSnapshot(asked, view.state, view.token, pagination.scan_at_once(kind, view.state, wanted))
+    return ListSnapshot(asked, fork, view.token, await pagination.scan_in_parts(kind, fork, wanted), is_fork=True)

@@ -15,7 +15,7 @@ from holdfast.api.kinds import ResourceKind
 from holdfast.api.problems import from_error, problem
 from holdfast.api.resources.lookup import find_row
 from holdfast.api.server.context import ServerContext
-from holdfast.api.server.objects import table_scan, watch_events
+from holdfast.api.server.objects import pagination, watch_events
 from holdfast.api.server.objects.reads import list_scope, require_read_access
 from holdfast.api.server.objects.watch_scope import WatchScope
 from holdfast.api.server.request import ApiError, ApiRequest
@@ -90,7 +90,7 @@ class InitialObjects:
         state, kind = ctx.state, chosen.kind
         if not chosen.needs_rows(initial=initial):
             found = chosen.named(state)
-        elif table_scan.is_large(kind, state):
+        elif pagination.is_large(kind, state):
             full = ctx.lists.acquire(call.caller.actor)
             if full is not None:
                 raise ApiError(full)
@@ -98,7 +98,7 @@ class InitialObjects:
             self._fork = state.fork()
             return
         else:
-            found = table_scan.scan_at_once(kind, state, chosen.shows)
+            found = pagination.scan_at_once(kind, state, chosen.shows)
         redaction = chosen.redaction(state)
         self._ready = [redaction.tree(kind, key, one) for key, one in found] if initial else []
 
@@ -109,12 +109,12 @@ class InitialObjects:
         fork, self._fork, self._ready = self._fork, None, []
         if fork is not None:
             kind = self._chosen.kind
-            found = await table_scan.scan_in_parts(kind, fork, self._chosen.shows)
+            found = await pagination.scan_in_parts(kind, fork, self._chosen.shows)
             if self._initial:
                 redaction = self._chosen.redaction(fork)
-                async for one in table_scan.render_in_parts(found, lambda key, row: redaction.tree(kind, key, row)):
+                async for one in pagination.render_in_parts(found, lambda key, row: redaction.tree(kind, key, row)):
                     yield one
-            await table_scan.release_fork(fork)
+            await pagination.release_fork(fork)
             self.close()
 
     def close(self) -> None:
