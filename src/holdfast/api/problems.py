@@ -180,7 +180,6 @@ _encode = msgspec.json.Encoder(enc_hook=str, order="deterministic").encode
 
 
 def to_reply(found: Problem, headers: Pairs = ()) -> Reply:
-    """Return the problem as a reply."""
     own: list[tuple[str, str]] = [CONTENT_TYPE, *headers]
     if found.retry_after_ms:
         own.append(("retry-after", str(max(1, -(-found.retry_after_ms // 1_000)))))

@@ -173,7 +173,6 @@ def decode_reply(reply: Reply, shape: type[T], *, wrote: str | None = None) -> T
 
 
 def decode_document(reply: Reply, *, wrote: str | None = None) -> Document:
-    """Decode a reply that is one document."""
     return decode_reply(reply, dict, wrote=wrote)
 
 

@@ -19,8 +19,6 @@ class MetricKind(StrEnum):
 
 
 class Metric(Struct, frozen=True):
-    """One metric."""
-
     kind: MetricKind
     sentence: str
     labels: tuple[str, ...] = ()

@@ -39,7 +39,6 @@ class Roster(Struct, frozen=True):
 
 
 def draw_plan(scenario: Scenario, cast: Roster, seed: int) -> RunPlan:
-    """Draw the plan of a seed."""
     chance = SeedStreams(seed).stream("plan")
     length = draw(scenario.length, chance)
     faults = [

@@ -67,7 +67,6 @@ class NodeProfile(Struct, frozen=True):
 
 
 def node_profile(capacity: Resources, odd: Variants, tenants: list[str]) -> NodeProfile:
-    """Return a node with its variants."""
     found = NodeProfile(capacity)
     for kind, chance in odd:
         found = replace(found, **_node(found, kind, chance, tenants))

@@ -58,8 +58,6 @@ STOP_MS = 3_000
 
 
 class NodeOptions(Struct, frozen=True, kw_only=True):
-    """The options of a node."""
-
     data: Path
     pool: str = "general"
     zone: str = "default"

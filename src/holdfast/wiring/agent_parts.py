@@ -31,7 +31,6 @@ class AgentPorts(Struct, frozen=True):
 def build_agent(
     node: RegisterNode, sender: SessionConfig, transport: Transport, clock: Clock, ports: AgentPorts, metrics: Metrics
 ) -> Agent:
-    """Return the agent of this node."""
     session = SessionClient(transport, clock, sender, clock.boot)
     return Agent(
         node,

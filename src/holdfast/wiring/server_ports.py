@@ -90,7 +90,6 @@ class ServerPorts(Struct, frozen=True, kw_only=True):
 
 
 def machine_ports(settings: ServerSettings, clock: Clock) -> ServerPorts:
-    """Return the ports of a server on this machine."""
     data = Path(settings.data)
 
     def proof() -> Callable[[], Pairs]:

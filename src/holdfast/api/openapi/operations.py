@@ -49,7 +49,6 @@ def make_operation(
 
 
 def read_operation(name: str, summary: str, schema: Schema, *asked: str, more: list[Schema] | None = None) -> Schema:
-    """Return the operation of a read."""
     found = {"200": response(summary, {JSON: schema})}
     return make_operation(name, summary, [*(more or []), *parameters(*asked)], found)
 

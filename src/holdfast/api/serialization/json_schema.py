@@ -32,7 +32,6 @@ class SchemaBuilder:
         self._of: dict[str, object] = {}
 
     def of(self, form: Serializer) -> Schema:
-        """Return the schema of a serializer."""
         match form:
             case objects.AnyObjectSerializer():
                 return {"oneOf": [self.of(one) for one in form.forms.values()]}

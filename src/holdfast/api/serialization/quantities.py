@@ -41,8 +41,6 @@ def _alike(name: str, near: str) -> bool:
 
 
 class ResourcesSerializer:
-    """The serializer of `Resources`."""
-
     def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, "a map of resources", tree, "such as {cpu: 500m, memory: 4Gi}")

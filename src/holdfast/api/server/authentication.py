@@ -98,7 +98,6 @@ class Authenticator:
         return problem("gone", f"the permissions of {caller.actor} have changed: list again")
 
     def of(self, state: LedgerState, request: Request) -> Caller | Problem:
-        """Return the caller, or the problem."""
         spoken = first_value(request.headers, "authorization")
         if first_value(request.headers, PROOF) or first_value(request.headers, ACTING_FOR):
             return self._by_server(state, request, spoken)

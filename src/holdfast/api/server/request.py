@@ -160,7 +160,6 @@ def parse_token(text: str) -> RevisionToken:
 
 
 def json_reply(tree: Any, headers: Pairs = (), status: int = 200) -> Reply:
-    """Return a reply in JSON."""
     return Reply(status, (JSON, *headers), encode(tree))
 
 

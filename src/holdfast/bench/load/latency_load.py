@@ -34,7 +34,6 @@ class LoadRequest(Struct, frozen=True):
     body: str = ""
 
     def request(self, number: int) -> bytes:
-        """Return the request's bytes."""
         host = self.server.removeprefix("http://")
         head = f"{self.path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {self.token}\r\n"
         if not self.body:

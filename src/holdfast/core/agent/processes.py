@@ -15,8 +15,6 @@ from holdfast.core.model.objects.workloads import RestartPolicy, Template, resta
 
 
 class ProcessState(StrEnum):
-    """The state of a process."""
-
     RUNNING = "running"
     STOPPING = "stopping"
     ENDED = "ended"

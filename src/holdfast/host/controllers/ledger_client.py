@@ -100,7 +100,6 @@ class Proposer(Generic[S]):
 
 
 def one_line_error(error: BaseException) -> str:
-    """Return an exception in one line."""
     return f"{type(error).__name__}: {error}"
 
 

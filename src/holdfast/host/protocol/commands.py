@@ -38,8 +38,6 @@ AT = "holdfast-at"
 
 
 class CommandOutcome(StrEnum):
-    """The outcome of a command."""
-
     LANDED = "landed"
     REFUSED = "refused"
     UNAVAILABLE = "unavailable"

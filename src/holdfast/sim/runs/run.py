@@ -228,7 +228,6 @@ class SimulationRun:
 
 
 def run(scenario: Scenario, seed: int, plan: RunPlan | None = None) -> RunReport:
-    """Run a scenario from a seed."""
     with gc_tuning.gc_borrowed():  # hosts make what they load permanent; after many worlds it would fill the memory
         return run_with_logs(scenario, seed, plan)[0]
 

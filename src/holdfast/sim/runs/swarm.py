@@ -85,7 +85,6 @@ class _Gathered:
         self._simulated_ms = 0
 
     def add(self, played: RunSummary) -> None:
-        """Add one run."""
         verdicts = self._verdicts[played.scenario]
         verdicts[played.verdict] = verdicts.get(played.verdict, 0) + 1
         self._counts[played.scenario] = sum_counts([self._counts[played.scenario], played.counts])

@@ -43,8 +43,6 @@ _COLUMNS = "seq, part, revision, at, actor, command, outcome, tenant, raw"
 
 
 class AuditRows(LogRows):
-    """The rows of the audit."""
-
     tables = ("entries",)
 
     def add(self, batches: Sequence[StoredBatch], reader: EntryReader, position: IndexPosition) -> int:

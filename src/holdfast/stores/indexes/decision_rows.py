@@ -57,8 +57,6 @@ TABLES = """
 
 
 class DecisionRows(LogRows):
-    """The rows of decisions."""
-
     tables = ("decisions", "found", "parts", "assignments", "nodes")
 
     # Writing

@@ -44,8 +44,6 @@ class CgroupTree(Protocol):
 
 
 class KernelTree:
-    """The kernel's tree."""
-
     def make(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True, mode=0o755)
 

@@ -69,7 +69,6 @@ class GuardRecord(Struct, frozen=True):
 
     @property
     def binding(self) -> RunKey:
-        """The binding of the run."""
         return self.slot, self.epoch
 
 
@@ -144,7 +143,6 @@ def boot_id() -> str:
 
 
 def status_of(record: GuardRecord, said: GuardReport) -> RunStatus:
-    """Return the status of a run from its guard's report."""
     ended = said.state is ProcessState.ENDED
     code, number = (said.code, 0) if said.code is None or said.code >= 0 else (None, -said.code)
     why = _why(said) if ended else said.why

@@ -95,7 +95,6 @@ class AuditEntry(Row, frozen=True):
         return _audited(self.raw) if self.outcome == ACCEPTED else None
 
     def denied(self) -> Denial:
-        """Return the denial."""
         return _denials.decode(self.raw)
 
 

@@ -45,7 +45,6 @@ class BudgetShares(NamedTuple):
 
 
 def budget_holder(site: CandidateRegion, count: int, digest: str) -> BudgetHolder:
-    """Return a region as a holder of the budget."""
     old, seen = site.old, site.seen
     rolling = seen is not None and any(one.bound and one.template != digest for one in seen.counts)
     first = old is None or old.revision == old.uid

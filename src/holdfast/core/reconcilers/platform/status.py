@@ -77,7 +77,6 @@ class StatusReconciler:
 
 
 def report(state: PlatformState, workload: Workload, progress: WorkloadProgress, now: Instant) -> ReportStatus:
-    """Return the report of a workload."""
     return ReportStatus(
         workload.meta.uid,
         progress.generation,

@@ -94,11 +94,9 @@ class CountedRegion:
             self._count_node(where)
 
     def template(self, slot: Slot) -> Template:
-        """Return the template of a slot."""
         return self.templates[slot.template]
 
     def tenant(self, slot: Slot) -> str:
-        """Return the tenant of a slot."""
         return self.state.assignments[slot.assignment].tenant
 
     def standing(self) -> Iterable[Slot]:
