@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from holdfast.api.kinds import KINDS, ResourceKind
 from holdfast.api.resources import schemas
 from holdfast.api.resources.lookup import find_row
-from holdfast.api.resources.rendering import render_row
+from holdfast.api.resources.rendering import view_of_row
 from holdfast.api.resources.tables import iter_rows, name_of, tenant_of
 from holdfast.api.serialization.objects import ObjectSerializer
-from holdfast.api.serialization.registry import parse
+from holdfast.api.serialization.registry import parse, render
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.objects.policies import Override, OverrideAction
@@ -34,6 +34,12 @@ from tests.properties.region import program as region_program
 from tests.properties.region.random_walk import seeded, set_up, walk
 from tests.properties.region.world import Chance
 from tests.support.ledgers.region import ROOT, T0, RegionBench
+
+
+def render_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
+    tree: dict[str, Any] = render(view_of_row(kind, state, key, row))
+    return tree
+
 
 SEEDS = range(9, 17)
 

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from holdfast.api.kinds import KINDS
 from holdfast.api.resources import schemas
-from holdfast.api.resources.rendering import render_row
+from holdfast.api.resources.rendering import view_of_row
 from holdfast.api.resources.reported_types import VIEWS_BY_KIND
 from holdfast.api.resources.schemas import parse_object
-from holdfast.api.serialization.registry import parse
+from holdfast.api.serialization.registry import parse, render
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.topology import Taint
 from holdfast.core.model.records.region_reports import (
@@ -40,7 +40,7 @@ def shown(bench: PlatformBench, plural: str, key: Any) -> dict[str, Any]:
     """The document, which its schema accepts and which reads back."""
     kind = KINDS[plural]
     table: Any = bench.state.workloads if plural == "workloads" else bench.state.regions
-    tree = render_row(kind, bench.state, key, table[key])
+    tree: dict[str, Any] = render(view_of_row(kind, bench.state, key, table[key]))
     jsonschema_rs.validate(schemas.kind_schema(kind.name, shown=True), tree)
     parse(VIEWS_BY_KIND[kind.name], tree)
     return tree

@@ -9,7 +9,6 @@ from holdfast.api.kinds import ResourceKind
 from holdfast.api.resources import platform_types as s
 from holdfast.api.resources import region_types, reported_types
 from holdfast.api.resources.tables import PLATFORM_PREFIX, assignment_name, is_region, name_of, view_from
-from holdfast.api.serialization.registry import render
 from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.objects.isolation import shares_a_user
@@ -22,12 +21,6 @@ from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.ranges import count_numbers, format_ranges
 from holdfast.core.model.values.resources import ZERO, add, elementwise_max, subtract
 from holdfast.core.region.queries.node_conditions import node_conditions
-
-
-def render_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
-    """Return the object as plain JSON, without redaction."""
-    tree: dict[str, Any] = render(view_of_row(kind, state, key, row))
-    return tree
 
 
 def view_of_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> Any:

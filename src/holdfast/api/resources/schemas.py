@@ -37,16 +37,6 @@ def kind_schema(name: str, *, shown: bool = False) -> Schema:
     return {"$schema": DIALECT, "$id": f"urn:holdfast:schema:{title}", "title": title, **own, "$defs": schemas.named}
 
 
-@cache
-def command_schema(ledger: str, tag: str) -> Schema:
-    """Return the self-contained schema of a command's fields."""
-    command: Any = rules(ledger)[tag].command
-    schemas = SchemaBuilder("#/$defs/")
-    schemas.of(registry.struct_serializer_for(command))
-    own = schemas.named.pop(command.__name__)
-    return {"$schema": DIALECT, "$id": f"urn:holdfast:command:{tag}", "title": tag, **own, "$defs": schemas.named}
-
-
 def serializer_for_kind(name: str, *, shown: bool = False) -> Serializer:
     """Return the serializer of a kind: as it is written, if it is writable and not `shown`, or as it is shown."""
     written: Any = WRITABLE.get(name)

@@ -13,13 +13,20 @@ from holdfast.core.platform.queries.quota_report import (
     NAMED_MAX,
     QuotaReport,
     format_with_unit,
-    overcommit_warnings,
     quota_report_steps,
-    quota_reports,
     shortages,
 )
+from holdfast.core.platform.state.tables import PlatformState
 from tests.support.ledgers.platform import PlatformBench, a_budget, a_quota, a_tenant, a_workload, a_world, cpu
 from tests.support.step_counter import StepCounter
+
+
+def quota_reports(state: PlatformState, tenant: str = "") -> tuple[QuotaReport, ...]:
+    return tuple(one for one in quota_report_steps(state, tenant) if one is not None)
+
+
+def overcommit_warnings(state: PlatformState) -> tuple[str, ...]:
+    return tuple(one for one in shortages(state) if one is not None)
 
 
 def tell(bench: PlatformBench, region: str, capacity: Resources, *free: Resources, uses: Resources = ZERO) -> None:

@@ -17,7 +17,7 @@ from holdfast.core.ledger.envelope import Envelope, Stamp
 from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.invariants import Invariant
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.model.values.structs import Instant
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -45,13 +45,9 @@ class LedgerDefinition(Struct, Generic[S], frozen=True):
         return msgspec.structs.replace(self, batches=self.batches.of_level(level))
 
 
-def decide(
-    definition: LedgerDefinition[S], state: S, envelope: Envelope[Any], at: Instant, rev: Revision | None = None
-) -> Answer:
+def decide(definition: LedgerDefinition[S], state: S, envelope: Envelope[Any], at: Instant) -> Answer:
     """Return the answer to one command in this state, as if it were the next in the log."""
-    return decide_command(
-        definition.rules, state, envelope, at, pack_revision(state.info.seq + 1) if rev is None else rev
-    )
+    return decide_command(definition.rules, state, envelope, at, pack_revision(state.info.seq + 1))
 
 
 def evolve(definition: LedgerDefinition[S], state: S, event: Any, stamp: Stamp) -> None:

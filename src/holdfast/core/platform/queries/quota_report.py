@@ -53,11 +53,6 @@ class QuotaReport(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def quota_reports(state: PlatformState, tenant: str = "") -> tuple[QuotaReport, ...]:
-    """Return the report of every quota, or of one tenant's."""
-    return tuple(one for one in quota_report_steps(state, tenant) if one is not None)
-
-
 def quota_report_steps(
     state: PlatformState, tenant: str = "", is_told: Callable[[str], bool] = bool
 ) -> Iterator[QuotaReport | None]:
@@ -116,13 +111,8 @@ def _part(state: PlatformState, tenant: str, region: str, uses: Mapping[str, Res
     )
 
 
-def overcommit_warnings(state: PlatformState) -> tuple[str, ...]:
-    """Return the quotas and shares that exceed all reported capacity."""
-    return tuple(one for one in shortages(state) if one is not None)
-
-
 def shortages(state: PlatformState) -> Iterator[str | None]:
-    """Yield the warnings of `overcommit_warnings`. None stands for work done in between."""
+    """Yield the quotas and shares that exceed all reported capacity. None stands for work done in between."""
     known = {name: capacity_of(told.summary) for name, told in state.summaries.items() if name in state.regions}
     if not known:
         return
