@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,11 +24,9 @@ from holdfast.core.ledger.codec import Batch, encode
 from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import fold
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.core.ledger.state.table import Table
 from holdfast.core.model.values.sorted_list import SortedList
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Another effect has the recorded digest with a chance of one in 2^64.
 EFFECT_BYTES = 8

@@ -23,7 +23,7 @@ from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.host.controllers.controller import Controller, ControllerOptions, FailingKey
 from holdfast.host.controllers.ledger_client import LedgerClient, LedgerView
 from holdfast.host.leader.leader import Leader
@@ -33,7 +33,6 @@ from holdfast.host.runtime.supervisor import OnGiveUp, Supervisor
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.watch.hub import KeyFeed, WatchHub
 
-S = TypeVar("S", bound=LedgerState)
 T = TypeVar("T")
 
 

@@ -15,21 +15,19 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.host.errors import NotReached
 from holdfast.host.ledger.ledger import Ledger, Role
 from holdfast.host.ports.index_store import IndexPosition, IndexStore
 from holdfast.host.ports.store import LogTrimmed, StoredBatch, StoreError
 from holdfast.host.runtime.deadlines import ClockEvent
 from holdfast.host.runtime.telemetry import Logger
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Bytes of the log read at once.
 READ_BYTES = 4 << 20

@@ -16,13 +16,13 @@ they are in its metrics only.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.audit import RecordDenials
 from holdfast.core.ledger.commit.authorization import PEOPLE
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.records.decisions import Denial
 from holdfast.core.model.values.limits import DENIALS_MAX, TEXT_MAX
@@ -31,8 +31,6 @@ from holdfast.host.errors import Unavailable
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.telemetry import Logger, Metrics
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Largest number of kinds per record, and of codes under which the rest is summed.
 KINDS_MAX = 100

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.commit.draft import BatchDraft, CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.host.errors import Failed
 from holdfast.host.leader.term import LeaderTerm
-
-S = TypeVar("S", bound=LedgerState)
 
 
 class DryRunResult(Struct, Generic[S], frozen=True):

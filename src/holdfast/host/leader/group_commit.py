@@ -13,20 +13,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.commit.draft import BatchDraft, CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import LedgerState, S
 from holdfast.host.errors import Failed, NotLeading, OutcomeUnknown, ReadOnly, Unavailable
 from holdfast.host.leader.append import AppendResult, AppendTask, BatchCommitted, BatchRejected, BatchUnknown
 from holdfast.host.leader.lanes import QueuedCommand, reject, take_batch
 from holdfast.host.leader.refusal_cache import RefusalCache
 from holdfast.host.leader.term import LeaderTerm, SteppedDown
 from holdfast.host.ports.store import BATCH_BYTES, StoredBatch, WriteFull
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Largest number of commands in one batch, refusals included.
 COMMANDS_MAX = 4_096

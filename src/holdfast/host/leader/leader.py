@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import RecordDigest
@@ -13,7 +13,7 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.commit.draft import BatchDraft, CommandAnswer, Committed
 from holdfast.core.ledger.commit.rules import CommandLane
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.core.model.values.settings import agent_times
 from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Overloaded, ReadOnly, Stopped, Unavailable
 from holdfast.host.leader.dry_run import DryRunResult, dry_run
@@ -21,8 +21,6 @@ from holdfast.host.leader.group_commit import GroupCommit
 from holdfast.host.leader.lanes import QueuedCommand, reject
 from holdfast.host.leader.term import LeaderTerm, SessionRenewal, SteppedDown
 from holdfast.host.ports.store import Head, StoreError, WriteConflict, WriteOk
-
-S = TypeVar("S", bound=LedgerState)
 
 #: The wait before another proof, after one without a clear outcome.
 RETRY_MS = 20

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.core.model.values.settings import DEFAULT_TIMES, AgentTimes, Settings
 from holdfast.core.model.values.structs import Instant, Row
 from holdfast.host.errors import NotLeading, NotProven
@@ -32,8 +32,6 @@ from holdfast.host.ports.store import Head, Store
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.storage.durable_state import DurableState, check_forward
 from holdfast.host.storage.space import SpaceMonitor
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Called with every refusal that is answered.
 OnDenied = Callable[[Envelope[Any], Refused], None]

@@ -10,17 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic
 
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.core.model.values.settings import Settings
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import Head, LogTrimmed, Store, StoreError
 from holdfast.host.runtime.telemetry import Metrics
 from holdfast.host.storage.durable_state import DurableState, check_forward
 from holdfast.host.storage.load import FOLD_AT_ONCE, READ_BYTES, read_batch
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Timeout of one read of batches.
 READ_WITHIN_MS = 10_000

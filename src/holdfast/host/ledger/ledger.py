@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import RevisionToken
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.host.errors import Halted, NotLeading, NotReached, Stopped
 from holdfast.host.leader.denials import Denials
 from holdfast.host.leader.dry_run import DryRunResult
@@ -46,8 +46,6 @@ from holdfast.host.storage.snapshots import SnapshotPolicy, Snapshotter
 from holdfast.host.watch.changes import WatchFilter
 from holdfast.host.watch.hub import WatchHub
 from holdfast.host.watch.subscription import Subscription
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Default timeout of a read.
 READ_WITHIN_MS = 5_000

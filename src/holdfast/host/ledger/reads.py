@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic
 
 from msgspec import Struct
 
 from holdfast.core.ledger.revision import RevisionToken
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.host.errors import Gone, NotLeading, NotProven, NotReached, Stopped, show_token
 from holdfast.host.leader.leader import Leader
 from holdfast.host.leader.term import SteppedDown
@@ -24,8 +24,6 @@ from holdfast.host.ledger.follower import Follower
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import LogTrimmed, Store, StoreError
 from holdfast.host.storage.durable_state import DurableState
-
-S = TypeVar("S", bound=LedgerState)
 
 
 class ReadLevel(StrEnum):

@@ -9,14 +9,14 @@ is logged and removed; its server announces it again.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.builtin.servers import AdmitServer, ForgetServer, forgettable_at
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.core.model.records.servers import ServerToken
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader.leader import Leader
@@ -24,8 +24,6 @@ from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, StoreError
 from holdfast.host.runtime.deadlines import ClockEvent
 from holdfast.host.runtime.telemetry import Logger
-
-S = TypeVar("S", bound=LedgerState)
 
 #: The principal that records announced servers.
 ACTOR = "controller/servers"

@@ -11,18 +11,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from holdfast.core.ledger.builtin.log import RecordDigest, StateDigested
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.state.chunks import digest_of_chunks, digest_steps
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import LedgerState, S
 from holdfast.host.errors import StateDiffers
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.telemetry import Metrics
 from holdfast.host.storage.durable_state import DurableState
-
-S = TypeVar("S", bound=LedgerState)
 
 EVERY_BATCHES = 1_000
 #: For each group of this many rows, a digest waits for another thousand batches.

@@ -10,18 +10,16 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from holdfast.core.ledger.builtin.log import TermStarted
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import BatchDraft, fold
 from holdfast.core.ledger.revision import RevisionToken, token_of
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.host.errors import Diverged, NotReached, StoreWentBackwards, show_token
 from holdfast.host.ports.store import Head, LogStore
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Number of recent digests in memory, to check revision tokens against.
 DIGESTS_KEPT = 4_096

@@ -7,20 +7,18 @@ batches after it        --> chain, decode, fold                 a damaged one is
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded, chain
 from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import fold
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import LedgerState, S
 from holdfast.core.ledger.state.snapshot import Manifest, SnapshotLoader, decode_manifest
 from holdfast.host.errors import Stopped, StoreWentBackwards
 from holdfast.host.ports.store import LogTrimmed, Store, StoreCorrupt, StoredBatch, StoreError
 from holdfast.host.runtime.gc_tuning import gc_paused
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.storage.durable_state import leader_named
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Bytes of the log per read.
 READ_BYTES = 8 << 20

@@ -12,7 +12,7 @@ Size: what is written, read back, kept and trimmed is one order of steps.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +20,7 @@ from msgspec import Struct
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.core.ledger.state import snapshot
 from holdfast.core.ledger.state.chunks import chunk_steps
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import Head, Store, StoreCorrupt, StoreError, WriteOk
 from holdfast.host.runtime import gc_tuning
@@ -28,8 +28,6 @@ from holdfast.host.runtime.backoff import exponential
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.storage.durable_state import DurableState
 from holdfast.host.storage.space import SpaceLevel, SpaceMonitor
-
-S = TypeVar("S", bound=LedgerState)
 
 SNAPSHOTS_KEPT = 3
 POLL_MS = 1_000

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import RevisionToken
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.host.errors import Gone, NotLeading, NotProven, NotReached, Unavailable, show_token
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import LogTrimmed, StoreError
 from holdfast.host.runtime.telemetry import Logger
-
-S = TypeVar("S", bound=LedgerState)
 
 
 def proven_leader(ledger: Ledger[S]) -> Leader[S]:

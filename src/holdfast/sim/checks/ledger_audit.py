@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from msgspec import Struct
 
@@ -23,11 +23,9 @@ from holdfast.core.ledger.commit.draft import Committed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import format_revision, pack_revision, seq_of
 from holdfast.core.ledger.state.invariants import Violation, check, check_batch
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.ports.store import LogStore, StoredBatch
-
-S = TypeVar("S", bound=LedgerState)
 
 FULL_EVERY = 200
 

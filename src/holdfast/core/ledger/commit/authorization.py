@@ -14,7 +14,7 @@ expected revision. A command without such an object is refused if it carries one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from holdfast.core.ledger.answers import Accepted, Answer, Code, Refused, Repeated, stale
 from holdfast.core.ledger.commit.dedup import find_duplicate
@@ -22,11 +22,9 @@ from holdfast.core.ledger.commit.rules import CommandContext, CommandRule, Subje
 from holdfast.core.ledger.commit.size_limits import refuse_excess
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
 from holdfast.core.ledger.reconciler import owner_of
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import LedgerState, S
 from holdfast.core.model.records.servers import is_server_name
 from holdfast.core.model.values.structs import Instant, Revision
-
-S = TypeVar("S", bound=LedgerState)
 
 #: Machines act in sessions; operators and tenants name keys; controllers run in the leader, whose term is their fence.
 MACHINES = ("agent", "scheduler", "region")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import msgspec
 from msgspec import Struct
@@ -16,10 +16,8 @@ from holdfast.core.ledger.commit.watch import KeysOf
 from holdfast.core.ledger.envelope import Envelope, Stamp
 from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.invariants import Invariant
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.core.model.values.structs import Instant
-
-S = TypeVar("S", bound=LedgerState)
 
 
 class LedgerDefinition(Struct, Generic[S], frozen=True):

@@ -22,11 +22,12 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, Repeated, too_
 from holdfast.core.ledger.codec import RECORD_BYTES_MAX
 from holdfast.core.ledger.commit.authorization import PEOPLE, authorize, check_and_handle
 from holdfast.core.ledger.commit.dedup import remember_answer
-from holdfast.core.ledger.commit.definition import LedgerDefinition, S
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.rules import CommandCoalescer, CommandContext
 from holdfast.core.ledger.envelope import Envelope, Stamp
 from holdfast.core.ledger.levels import LEVEL, AboveLevel, at_level, form
 from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, pack_revision
+from holdfast.core.ledger.state.ledger_state import S
 from holdfast.core.model.records.decisions import AuditEvent
 from holdfast.core.model.values.structs import Instant, Revision
 

@@ -18,9 +18,8 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.ledger_state import LedgerState, S
 
-S = TypeVar("S", bound=LedgerState)
 P = TypeVar("P")
 
 
