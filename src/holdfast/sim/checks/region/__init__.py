@@ -6,7 +6,6 @@ Lives here: one class per property, each with `take(batch)`. Must not: read othe
 - `stop_causes`           the cause of every stop is true
 - `replica_churn`         controllers do not end replicas more often than there were reasons
 - `evictions`             replicas leave a tainted node in time
-- `silent_node_rate`      only a limited number of silent nodes counts as lost per window
-- `endpoint_withdrawals`  most endpoints are never withdrawn at once
+- `silent_node_rate`      only a limited number of silent nodes counts as lost per window; few endpoints are withdrawn
 - `registry`              the checks of one region, as one list
 """

@@ -10,10 +10,9 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
 from holdfast.sim.checks.link_steps import LinkStepCheck
 from holdfast.sim.checks.region.disruption_budget import DisruptionBudgetCheck
-from holdfast.sim.checks.region.endpoint_withdrawals import EndpointWithdrawalCheck
 from holdfast.sim.checks.region.evictions import EvictionCheck
 from holdfast.sim.checks.region.replica_churn import ReplicaChurnCheck
-from holdfast.sim.checks.region.silent_node_rate import SilentNodeRateCheck
+from holdfast.sim.checks.region.silent_node_rate import EndpointWithdrawalCheck, SilentNodeRateCheck
 from holdfast.sim.checks.region.stop_causes import StopCauseCheck
 
 
