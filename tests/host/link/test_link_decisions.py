@@ -23,7 +23,7 @@ from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from holdfast.host.link.platform import request
 from holdfast.host.link.platform.server import MARK_BATCHES, STEP_OBJECTS, _Stream
-from holdfast.host.link.region import reports, stand_down
+from holdfast.host.link.region import link, reports
 from holdfast.host.link.region.link import REJECTED_RETRY_MS, Link
 from holdfast.host.link.region.report_sender import ReportSender
 from holdfast.host.link.region.reporter import RESYNC_MS
@@ -57,14 +57,14 @@ def test_whoever_stands_down_pauses_after_a_failure_and_not_after_a_part_that_wa
         return next(answers)
 
     async def sleep(ms: int) -> None:
-        assert ms == stand_down.RETRY_MS
+        assert ms == link.STAND_DOWN_RETRY_MS
         done.append("paused")
 
-    monkeypatch.setattr(stand_down, "_submit", submit)
+    monkeypatch.setattr(link, "_submit", submit)
     empty = SimpleNamespace(assignments=SimpleNamespace(is_empty=lambda: True))
     term = SimpleNamespace(clock=SimpleNamespace(sleep=sleep), metrics=Quiet(), durable=SimpleNamespace(state=empty))
     leader: Any = SimpleNamespace(term=term)
-    asyncio.run(stand_down.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
+    asyncio.run(link.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
     assert done == ["sent", "paused", "sent", "sent", "sent", "paused", "sent"]
 
 
@@ -80,14 +80,14 @@ def test_whoever_stands_down_counts_the_assignments_that_were_really_forgotten(m
 
     async def sleep(_ms: int) -> None: ...
 
-    monkeypatch.setattr(stand_down, "_submit", submit)
-    monkeypatch.setattr(stand_down, "is_over", lambda *_: True)
+    monkeypatch.setattr(link, "_submit", submit)
+    monkeypatch.setattr(link, "is_over", lambda *_: True)
     assignments = SimpleNamespace(is_empty=lambda: not left, values=lambda: [SimpleNamespace(uid=uid) for uid in left])
     durable = SimpleNamespace(state=SimpleNamespace(assignments=assignments))
     leader: Any = SimpleNamespace(
         term=SimpleNamespace(clock=SimpleNamespace(sleep=sleep), metrics=metrics, durable=durable)
     )
-    asyncio.run(stand_down.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
+    asyncio.run(link.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
     assert metrics.counted("link_forgotten") == 3
 
 

@@ -31,7 +31,7 @@ from holdfast.host.errors import OutcomeUnknown, Unavailable
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.loop import CHANGES_MS, PROPOSALS_IN_FLIGHT_MAX, SchedulerLoop
 from holdfast.host.scheduler.pending_reporter import REPORT_AGAIN_MS, REPORTS_IN_FLIGHT_MAX, SOON_MS
-from holdfast.host.watch.key_changes import ChangedKeys
+from holdfast.host.watch.changes import ChangedKeys
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from tests.support.ledgers.region import REPLICA, RegionBench, a_class, a_template
 from tests.support.ledgers.scheduler_world import placed_on

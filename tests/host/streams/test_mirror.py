@@ -16,7 +16,7 @@ from holdfast.host.ports.transport import first_value
 from holdfast.host.protocol.log_stream import SINCE, LogBatch, LogHeartbeat, read_message
 from holdfast.host.storage import digests
 from holdfast.host.streams.log_server import HEARTBEAT_MS
-from holdfast.host.watch.key_changes import ChangedKeys
+from holdfast.host.watch.changes import ChangedKeys
 from holdfast.sim.world.virtual_loop import VirtualClock
 from tests.support.api.api_cluster import Part, World, in_world
 from tests.support.hosts.mirror_world import (

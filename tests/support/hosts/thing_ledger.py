@@ -18,7 +18,7 @@ from holdfast.host.controllers.leader_controllers import ControllerManager
 from holdfast.host.controllers.ledger_client import LedgerView
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.telemetry import Metrics
-from holdfast.host.watch.key_changes import ChangedKeys
+from holdfast.host.watch.changes import ChangedKeys
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop
 
 #: A thing's name, and whether it is made.

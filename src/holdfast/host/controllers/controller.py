@@ -26,7 +26,7 @@ from holdfast.host.controllers.workqueue import QueueOptions, WorkItem, WorkQueu
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.backoff import exponential, jittered
 from holdfast.host.runtime.telemetry import Logger, Metrics
-from holdfast.host.watch.key_changes import ChangedKeys
+from holdfast.host.watch.changes import ChangedKeys
 
 S = TypeVar("S")
 

@@ -19,7 +19,7 @@ from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger, Metrics
-from holdfast.host.watch.key_changes import KeyChanges
+from holdfast.host.watch.changes import KeyChanges
 
 S = TypeVar("S")
 

@@ -29,7 +29,7 @@ from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.binder import Binder
 from holdfast.host.scheduler.pending_reporter import PendingReporter
 from holdfast.host.scheduler.region_client import RegionClient
-from holdfast.host.watch.key_changes import ChangedKeys
+from holdfast.host.watch.changes import ChangedKeys
 
 #: Largest number of proposals in flight.
 PROPOSALS_IN_FLIGHT_MAX = 3

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.scheduling.cycle import SchedulerView
-from holdfast.host.watch.key_changes import KeyChanges
+from holdfast.host.watch.changes import KeyChanges
 
 
 class RegionClient(Protocol):

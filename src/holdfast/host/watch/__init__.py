@@ -1,9 +1,8 @@
 """Durable changes to subscribers. Never ahead of durable state; publishing runs no subscriber code.
 
-- `changes`       one change event, the changes of one batch, and the filter of a subscriber
+- `changes`       one change event, the changes of one batch, and the filter of a subscriber; changed keys
 - `hub`           `WatchHub`: each batch to the subscriptions and key feeds that match it
 - `subscription`  one resumable stream of change batches
 - `log_reader`    batches after a token, read from the store
-- `key_changes`   which keys changed, for controllers and schedulers
 - `keepalive`     one timer for thousands of idle streams
 """

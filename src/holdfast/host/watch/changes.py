@@ -1,4 +1,4 @@
-"""Durable events as watches deliver them, and the filters of subscribers.
+"""Durable events as watches deliver them, the filters of subscribers, and changed keys for controllers.
 
 An event becomes a `ChangeEvent` only for a matching subscriber, and is encoded only when bytes are needed: once, for
 any number of subscribers (RULES 22).
@@ -6,8 +6,8 @@ any number of subscribers (RULES 22).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Hashable, Iterator
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -91,3 +91,23 @@ def matching(definition: LedgerDefinition[Any], batch: Batch[Any], interest: Wat
         for position, record, event in positions(batch)
         if interest.meets(definition.keys[type(event)](event, position))
     )
+
+
+class ChangedKeys(Struct, frozen=True):
+    """The keys that batches touched, and the revision of a view that contains them."""
+
+    revision: Revision
+    keys: tuple[tuple[str, Hashable], ...]
+
+
+class KeyChanges(Protocol):
+    """A feed with an item for every later durable batch, also for one without keys.
+
+    Batches between two reads become one item. The feed ends when it had to drop keys: then list everything and open a
+    new one.
+    """
+
+    def __aiter__(self) -> AsyncIterator[ChangedKeys]: ...
+
+    def close(self) -> None:
+        """End the feed."""

@@ -20,8 +20,7 @@ from holdfast.core.ledger.commit.watch import WatchKey
 from holdfast.core.ledger.revision import INDEX_MAX, RevisionToken, pack_revision, token_of
 from holdfast.host.ports.store import LogStore
 from holdfast.host.runtime.telemetry import Metrics
-from holdfast.host.watch.changes import ChangeBatch, ChangeEvent, WatchFilter, positions
-from holdfast.host.watch.key_changes import ChangedKeys
+from holdfast.host.watch.changes import ChangeBatch, ChangedKeys, ChangeEvent, WatchFilter, positions
 from holdfast.host.watch.log_reader import ReadAhead
 from holdfast.host.watch.subscription import Subscription, SubscriptionLimits
 

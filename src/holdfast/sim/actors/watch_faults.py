@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from random import Random
 from typing import Any
 
+from holdfast.host.watch.changes import ChangedKeys, KeyChanges
 from holdfast.host.watch.hub import WatchHub
-from holdfast.host.watch.key_changes import ChangedKeys, KeyChanges
 
 DELAY_MS = 3_000
 

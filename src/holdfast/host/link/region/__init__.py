@@ -1,11 +1,10 @@
 """The region's side of the link: applies shipments and reports. It must not import `host.link.platform`.
 
-- `link`           session after session, while this server leads the region
+- `link`           session after session, while this server leads the region; the end of a retired region
 - `session`        `RegionSession`: opens a session and joins with the region's log
 - `follower`       commits shipments to the region's own log
 - `dirty_set`      objects that may differ from what was last reported; limits reports about crash loops
 - `reports`        the region's reports, compared with earlier ones
 - `reporter`       when reports are computed and sent
 - `report_sender`  sends reports, and records the outcome
-- `stand_down`     the end of a retired region
 """

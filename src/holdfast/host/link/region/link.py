@@ -4,6 +4,13 @@ leads, proven ──▶ open a session ──▶ join ──▶ heartbeats | the
    ▲                                             │
    ├── the session has ended ◀───────────────────┤  tombstoned ──▶ stand down, for good
    └── a while later ── the log does not match ◀─┘  and nothing was applied or reported
+
+After the platform has retired the region, it accepts nothing from this log any more:
+
+    StandDown, until nothing is assigned or granted ──▶ slots are stopped and released, as always ──▶ each is forgotten
+
+All of it goes through the region's own ledger. The platform ships no removals any more, so the link removes each
+assignment once it has nothing left.
 """
 
 from __future__ import annotations
@@ -11,23 +18,25 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
+from typing import Any
 
-from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.ledger.revision import format_revision, parse_revision
 from holdfast.core.model.values.settings import agent_times
 from holdfast.core.model.values.structs import Revision
+from holdfast.core.region.commands import ForgetAssignment, StandDown
 from holdfast.core.region.queries.fence import longest
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ledger.reads import ReadLevel
-from holdfast.host.link.region.follower import OTHER_TIMES, PlatformContact, PlatformView, ShipmentFollower
+from holdfast.host.link.region.follower import ACTOR, OTHER_TIMES, PlatformContact, PlatformView, ShipmentFollower
 from holdfast.host.link.region.report_sender import ReportSender
 from holdfast.host.link.region.reporter import Reporter
-from holdfast.host.link.region.reports import ReportedState
+from holdfast.host.link.region.reports import ReportedState, is_over
 from holdfast.host.link.region.session import PlatformTarget, RegionLogMismatch, RegionSession, RetiredByPlatform
-from holdfast.host.link.region.stand_down import stand_down
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Transport
 from holdfast.host.protocol.commands import CommandOutcome, CommandReply, Renewed
@@ -162,3 +171,36 @@ class Link:
         if agent_times(settings) != speaker.times:
             raise SessionLost(OTHER_TIMES)
         return min(settings.session_lease, renewed.worth_ms)
+
+
+#: Wait between two checks of what is left, and before a retry.
+STAND_DOWN_RETRY_MS = 1_000
+REASON_MAX = 200
+
+
+async def stand_down(leader: Leader[RegionState], reason: str, logger: Logger) -> None:
+    """Return once nothing is assigned or granted here, and ended assignments are forgotten."""
+    while True:
+        answer = await _submit(leader, StandDown(reason[:REASON_MAX]), logger)
+        if isinstance(answer, Refused) and answer.code is Code.ALREADY:
+            break
+        if answer is None or isinstance(answer, Refused):
+            await leader.term.clock.sleep(STAND_DOWN_RETRY_MS)
+    leader.term.metrics.count("link_stood_down")
+    logger.warning("stood-down", why=reason)
+    while not leader.term.durable.state.assignments.is_empty():
+        state = leader.term.durable.state
+        for uid in [one.uid for one in state.assignments.values() if is_over(state, one)]:
+            answer = await _submit(leader, ForgetAssignment(uid), logger)
+            if answer is not None and not isinstance(answer, Refused):
+                leader.term.metrics.count("link_forgotten")
+        await leader.term.clock.sleep(STAND_DOWN_RETRY_MS)
+
+
+async def _submit(leader: Leader[RegionState], command: Any, logger: Logger) -> CommandAnswer | None:
+    """Return the answer of the region's own ledger; None if it has none now."""
+    try:
+        return await leader.submit_as(ACTOR, command)
+    except Unavailable as error:
+        logger.warning("not-done", command=type(command).__name__, why=error)
+        return None
