@@ -20,6 +20,10 @@ from holdfast.core.region.commands import RegisterNode
 
 #: Largest number of slots whose refusals are counted; the oldest counts are discarded.
 KNOWN_MAX = 1_000
+#: By the reason why a process ended: the cause of the edge to `failed`. All other reasons have the cause `exit`.
+_CAUSES = dict.fromkeys(
+    (ExitReason.OVER_MEMORY, ExitReason.OVER_PIDS, ExitReason.OVER_DISK, ExitReason.DISK_UNKNOWN), "over-limit"
+)
 
 
 class BindingAdmission:
@@ -59,12 +63,6 @@ class BindingAdmission:
         if len(self._times) > KNOWN_MAX:
             self._times.popitem(last=False)
         return times
-
-
-#: By the reason why a process ended: the cause of the edge to `failed`. All other reasons have the cause `exit`.
-_CAUSES = dict.fromkeys(
-    (ExitReason.OVER_MEMORY, ExitReason.OVER_PIDS, ExitReason.OVER_DISK, ExitReason.DISK_UNKNOWN), "over-limit"
-)
 
 
 def run_of(live: RunStatus, since: int) -> ProcessRun:

@@ -37,6 +37,10 @@ _MIB = 1 << 20
 POLL_MS = 5_000
 #: Longest time that listing the folder of cached images may take.
 PRESENT_MS = 2_000
+MACHINE_ID_FILE = "machine.id"
+HOST_ID = Path("/etc/machine-id")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_ID_BYTES = 16
 
 
 class NodeLoad(NamedTuple):
@@ -152,27 +156,21 @@ def _memory_mib(meminfo: Path) -> int:
     raise ValueError(f"{meminfo} has no line MemTotal")
 
 
-NAME = "machine.id"
-HOST = Path("/etc/machine-id")
-BOOT = Path("/proc/sys/kernel/random/boot_id")
-_BYTES = 16
-
-
-def machine_of(folder: Path, host: Path = HOST, boot: Path = BOOT) -> Machine:
+def machine_of(folder: Path, host: Path = HOST_ID, boot: Path = BOOT_ID) -> Machine:
     """Return the machine whose agent uses this folder. `ValueError` if its id cannot be read."""
-    return Machine(_id_of(folder / NAME), _said(host), _said(boot))
+    return Machine(_id_of(folder / MACHINE_ID_FILE), _said(host), _said(boot))
 
 
 def _id_of(file: Path) -> str:
     try:
         found = file.read_text(encoding="ascii").strip()
     except FileNotFoundError:
-        found = secrets.token_hex(_BYTES)
+        found = secrets.token_hex(_ID_BYTES)
         write_atomically(file, f"{found}\n")
     if not found.isalnum() or len(found) > MACHINE_NAME_MAX:
         raise ValueError(f"{file} holds no valid machine id; remove it, and the agent registers as a new machine")
     at = file.stat()
-    return blake2b(f"{found} {at.st_ino} {at.st_ctime_ns}".encode(), digest_size=_BYTES).hexdigest()
+    return blake2b(f"{found} {at.st_ino} {at.st_ctime_ns}".encode(), digest_size=_ID_BYTES).hexdigest()
 
 
 def _said(file: Path) -> str:

@@ -60,6 +60,15 @@ SESSION_ROWS = ("agent.sessions2000", "agent.sessions2000_log", "agent.sessions2
 LEAST = 0.85
 TOKEN = "agents"
 LOAD_MODULE = "holdfast.bench.load.agent_load"
+#: Workloads for warm-up, and measured workloads.
+SERVING, SERVING_SMALL = (3, 100), (0, 3)
+SERVING_ROWS = ("agent.serving_p50", "agent.serving_p99")
+#: Nodes per region, each with an agent.
+NODES = 1
+#: Time limit per workload.
+SECONDS_EACH = 60
+#: Pause between two workloads, so that the first has no work left in progress.
+PAUSE_SECONDS = 0.1
 
 
 class SessionsSize(NamedTuple):
@@ -136,17 +145,6 @@ async def _look(region: AsyncClient, pid: int) -> ServerSample:
     status = await region.status()
     clock = (~pid << 3) | 2  # The process's clock, as Linux names it: in nanoseconds, not in ticks.
     return ServerSample(time.monotonic(), time.clock_gettime(clock), int(status["token"].split(":")[2]))
-
-
-#: Workloads for warm-up, and measured workloads.
-SERVING, SERVING_SMALL = (3, 100), (0, 3)
-SERVING_ROWS = ("agent.serving_p50", "agent.serving_p99")
-#: Nodes per region, each with an agent.
-NODES = 1
-#: Time limit per workload.
-SECONDS_EACH = 60
-#: Pause between two workloads, so that the first has no work left in progress.
-PAUSE_SECONDS = 0.1
 
 
 async def measure_serving(folder: Path, *, small: bool = False) -> list[BenchResult]:

@@ -16,6 +16,43 @@ from holdfast.cli.errors import usage_error
 
 #: Slashes that a name contains itself: a replica is `workload/region/ordinal`.
 _SLASHES = {"Workload": 0, "Assignment": 2, "Replica": 2, "Endpoint": 2, "SchedulingRequest": 3}
+_LOGS = "the files are in the data folder of the node's agent: slots/*/logs, and logs/* after the end of a run"
+_ROLLOUT = "`holdfast restart workload NAME`, and `holdfast wait workload NAME --for=condition=Updated`"
+#: Commands that Holdfast does not have, and what to use instead.
+FOREIGN_COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "cordon": "apply its Node with `cordoned: true` and --region NAME",
+        "uncordon": "apply its Node with `cordoned: false` and --region NAME",
+        "drain": "not there yet; a Node with `draining: true` receives no new replicas",
+        "logs": _LOGS,
+        "rollout": _ROLLOUT,
+        "top": "`holdfast get nodes --region NAME` shows capacity and free capacity",
+        "exec": "not there: log in to the node",
+        "create": "`holdfast apply -f FILE`",
+        "run": "`holdfast apply -f FILE`",
+        "plan": "`holdfast diff -f FILE`",
+        "edit": "`holdfast get KIND NAME -o yaml`, then `holdfast apply -f FILE`",
+        "events": "`holdfast decisions`, `holdfast audit`",
+        "api-resources": "`holdfast schema`",
+        "auth": "`holdfast can-i`, `holdfast whoami`",
+    }
+)
+_REPLICAS = "replicas: `holdfast get replicas -A --region NAME`"
+_WORKLOADS = "workloads"
+_TENANTS = "tenants"
+#: Kinds that Holdfast does not have, and the kind or command that has their place.
+_FOREIGN_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("pod", "po", "alloc", "allocation"), _REPLICAS),
+        **dict.fromkeys(("deployment", "deploy", "statefulset", "sts", "job"), _WORKLOADS),
+        **dict.fromkeys(("namespace", "ns"), _TENANTS),
+        **dict.fromkeys(("event", "ev"), "`holdfast decisions` and `holdfast audit`"),
+        **dict.fromkeys(("service", "svc", "endpointslice"), "endpoints: `holdfast endpoints WORKLOAD`"),
+        **dict.fromkeys(("replicaset", "rs"), "the template of a workload: `holdfast describe workload NAME`"),
+        **dict.fromkeys(("resourcequota", "account"), "quotas"),
+        **dict.fromkeys(("partition", "nodegroup"), "nodepools"),
+    }
+)
 
 
 class ObjectRef(NamedTuple):
@@ -105,48 +142,6 @@ def require_workload(one: ObjectRef) -> ObjectRef:
     if one.kind.name != "Workload":
         raise usage_error(f"{one} has no replicas; only workloads have")
     return one
-
-
-_LOGS = "the files are in the data folder of the node's agent: slots/*/logs, and logs/* after the end of a run"
-_ROLLOUT = "`holdfast restart workload NAME`, and `holdfast wait workload NAME --for=condition=Updated`"
-
-#: Commands that Holdfast does not have, and what to use instead.
-FOREIGN_COMMANDS: Mapping[str, str] = MappingProxyType(
-    {
-        "cordon": "apply its Node with `cordoned: true` and --region NAME",
-        "uncordon": "apply its Node with `cordoned: false` and --region NAME",
-        "drain": "not there yet; a Node with `draining: true` receives no new replicas",
-        "logs": _LOGS,
-        "rollout": _ROLLOUT,
-        "top": "`holdfast get nodes --region NAME` shows capacity and free capacity",
-        "exec": "not there: log in to the node",
-        "create": "`holdfast apply -f FILE`",
-        "run": "`holdfast apply -f FILE`",
-        "plan": "`holdfast diff -f FILE`",
-        "edit": "`holdfast get KIND NAME -o yaml`, then `holdfast apply -f FILE`",
-        "events": "`holdfast decisions`, `holdfast audit`",
-        "api-resources": "`holdfast schema`",
-        "auth": "`holdfast can-i`, `holdfast whoami`",
-    }
-)
-
-_REPLICAS = "replicas: `holdfast get replicas -A --region NAME`"
-_WORKLOADS = "workloads"
-_TENANTS = "tenants"
-
-#: Kinds that Holdfast does not have, and the kind or command that has their place.
-_FOREIGN_KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(("pod", "po", "alloc", "allocation"), _REPLICAS),
-        **dict.fromkeys(("deployment", "deploy", "statefulset", "sts", "job"), _WORKLOADS),
-        **dict.fromkeys(("namespace", "ns"), _TENANTS),
-        **dict.fromkeys(("event", "ev"), "`holdfast decisions` and `holdfast audit`"),
-        **dict.fromkeys(("service", "svc", "endpointslice"), "endpoints: `holdfast endpoints WORKLOAD`"),
-        **dict.fromkeys(("replicaset", "rs"), "the template of a workload: `holdfast describe workload NAME`"),
-        **dict.fromkeys(("resourcequota", "account"), "quotas"),
-        **dict.fromkeys(("partition", "nodegroup"), "nodepools"),
-    }
-)
 
 
 def foreign_kind(word: str) -> str:

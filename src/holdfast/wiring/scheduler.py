@@ -38,6 +38,9 @@ from holdfast.wiring.machine import MachineOptions, connected, credentials
 from holdfast.wiring.process import ExitCode, StartupError, print_machine_status, until_signalled
 
 SCHEDULER = "scheduler"
+FILTERS, SCORES = "holdfast.filters", "holdfast.scores"
+#: The package of built-in plugins, which are present independently of entry points.
+_OWN = "holdfast.core.scheduling."
 
 
 def run(options: MachineOptions) -> int:
@@ -78,10 +81,6 @@ def build_scheduler(
     session = SessionClient(transport, clock, sender, clock.boot)
     return StandaloneScheduler(session, Mirror(session, transport, clock, metrics), plugins, clock, metrics, where)
 
-
-FILTERS, SCORES = "holdfast.filters", "holdfast.scores"
-#: The package of built-in plugins, which are present independently of entry points.
-_OWN = "holdfast.core.scheduling."
 
 #: Returns the entry points of a group.
 Points = Callable[[str], Iterable[EntryPoint]]

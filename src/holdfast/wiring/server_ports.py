@@ -46,6 +46,14 @@ from holdfast.wiring.scheduler import plugins
 READY = "ready.json"
 #: A controller processes this many keys at a time, so that their commands share one batch of the log.
 CONTROLLER_OPTIONS = ControllerOptions(queue=QueueOptions(per_second=5_000, burst=5_000), workers=64)
+#: Only the first line of an answer is read.
+LINE_BYTES = 4_096
+#: Characters of a path beside letters and digits. Tenants write paths, which must not become a second request.
+_SAFE = "/%?=&;:@!$'()*+,~-._"
+#: Files that a server opens for itself, including its connections to others.
+RESERVED_FILES = 512
+#: Overhead of a request around its body: the transport accepts that much more than the API.
+REQUEST_OVERHEAD_BYTES = 64 << 10
 
 
 class ServerTransport(Transport, Protocol):
@@ -122,12 +130,6 @@ def _tell(file: Path, said: dict[str, Any] | None) -> None:
         private_files.write_private(file, json.dumps({"pid": os.getpid(), **said}) + "\n", mode=0o644)
 
 
-#: Only the first line of an answer is read.
-LINE_BYTES = 4_096
-#: Characters of a path beside letters and digits. Tenants write paths, which must not become a second request.
-_SAFE = "/%?=&;:@!$'()*+,~-._"
-
-
 class SocketProber(EndpointProber):
     """Probes from this machine. A connection is used for one probe, and closed at once."""
 
@@ -167,12 +169,6 @@ def _judged(line: bytes) -> str:
         return "the answer is not HTTP" if line else "the connection was closed without an answer"
     status = int(parts[1])
     return "" if 200 <= status < 400 else f"HTTP {status}"
-
-
-#: Files that a server opens for itself, including its connections to others.
-RESERVED_FILES = 512
-#: Overhead of a request around its body: the transport accepts that much more than the API.
-REQUEST_OVERHEAD_BYTES = 64 << 10
 
 
 def transport(settings: ServerSettings, clock: Clock) -> HttpTransport:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.node_load import NAME, machine_of
+from holdfast.agent.node_load import MACHINE_ID_FILE, machine_of
 
 
 def test_the_id_of_a_machine_is_made_once_in_its_folder(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_folder_that_was_copied_to_another_host_is_told_apart(tmp_path: Path) 
 
 @pytest.mark.parametrize("text", ["", "a b", "x" * 65])
 def test_an_id_that_cannot_be_read_is_no_new_one(tmp_path: Path, text: str) -> None:
-    (tmp_path / NAME).write_text(text)
+    (tmp_path / MACHINE_ID_FILE).write_text(text)
     with pytest.raises(ValueError, match="holds no valid machine id"):
         machine_of(tmp_path)
 

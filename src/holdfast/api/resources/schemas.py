@@ -25,6 +25,12 @@ from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBu
 from holdfast.core.model.objects.topology import NodePool, Region
 from holdfast.core.model.objects.workloads import Workload
 
+_STRUCTS: tuple[type[Struct], ...] = (
+    Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, SchedulerPolicyView, Workload,
+    NodeView,
+)  # fmt: skip
+WRITABLE: dict[str, type[Struct]] = {public_name(struct): struct for struct in _STRUCTS}
+
 
 @cache
 def kind_schema(name: str, *, shown: bool = False) -> Schema:
@@ -45,13 +51,6 @@ def serializer_for_kind(name: str, *, shown: bool = False) -> Serializer:
     view = reported_types.VIEWS_BY_KIND.get(name)
     of: Any = view or written or getattr(platform_types, f"{name}View", None) or getattr(region_types, f"{name}View")
     return registry.serializer_for(of)
-
-
-_STRUCTS: tuple[type[Struct], ...] = (
-    Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, SchedulerPolicyView, Workload,
-    NodeView,
-)  # fmt: skip
-WRITABLE: dict[str, type[Struct]] = {public_name(struct): struct for struct in _STRUCTS}
 
 
 @cache

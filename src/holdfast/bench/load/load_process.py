@@ -22,6 +22,8 @@ from holdfast.bench.report import describe_error, require
 END_SECONDS = 10
 #: First characters of the line that reports a failure.
 BROKEN = b'"the load process: '
+_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
+P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class LoadProcess:
@@ -90,9 +92,6 @@ def write_line(found: object) -> None:
     sys.stdout.buffer.flush()
 
 
-_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
-
-
 class SingleRequestConnection(asyncio.Protocol):
     """Sends requests, and passes on head and body of each answer."""
 
@@ -121,9 +120,6 @@ class SingleRequestConnection(asyncio.Protocol):
         if blank and length is not None and len(body) >= int(length[1]):
             self._came = b""
             self.answered(head, body)
-
-
-P = TypeVar("P", bound=asyncio.Protocol)
 
 
 async def open_connections(server: str, make: Callable[[], P], count: int) -> list[tuple[asyncio.Transport, P]]:

@@ -57,6 +57,7 @@ CONDITION_HINTS = {
 BAD_HEALTH = frozenset({"suspect", "lost", "retired"})
 #: Reasons of conditions that become good by themselves.
 IN_PROGRESS = frozenset({"progressing", "not-yet-examined", "stale-view"})
+_ROOM = "replicas that end, more or emptier nodes, or a smaller request; it is retried at once"
 
 
 def is_bad(condition: Mapping[str, Any]) -> bool:
@@ -116,7 +117,6 @@ class Remedy(NamedTuple):
     what: str
 
 
-_ROOM = "replicas that end, more or emptier nodes, or a smaller request; it is retried at once"
 #: Remedies by code. {region} and {tenant} are those of the request.
 REMEDIES: dict[str, Remedy] = {
     "never-fits": Remedy("you, or an operator", "a smaller or different request, or larger nodes: "

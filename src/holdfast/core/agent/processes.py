@@ -13,6 +13,9 @@ from msgspec import Struct
 from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.model.objects.workloads import RestartPolicy, Template, restarts_allowed
 
+#: The back-off before the first restart; it doubles for each later one, up to the maximum.
+PAUSE_MS, PAUSE_MAX_MS = 1_000, 60_000
+
 
 class ProcessState(StrEnum):
     RUNNING = "running"
@@ -44,10 +47,6 @@ class ProbeState(Struct, frozen=True):
 
 #: Without probes, every running process counts as started and ready.
 NOT_PROBED = ProbeState()
-
-
-#: The back-off before the first restart; it doubles for each later one, up to the maximum.
-PAUSE_MS, PAUSE_MAX_MS = 1_000, 60_000
 
 
 def may_restart(template: Template, one: BoundSlot, run: ProcessRun | None) -> bool:

@@ -35,6 +35,11 @@ from holdfast.host.storage.space import SpaceMonitor
 
 #: Called with every refusal that is answered.
 OnDenied = Callable[[Envelope[Any], Refused], None]
+#: Nanoseconds per millisecond: a slew in parts per million needs no division.
+NANOS = 1_000_000
+SLEW_PER_MILLION = 500
+#: A wall clock that deviates more from the boot clock was set.
+STEP_MS = 60_000
 
 
 class SteppedDown(Exception):
@@ -92,13 +97,6 @@ class LeaderTerm(Generic[S]):
         """Return the end of this term: another server moved the head. Raise if the store went backwards."""
         check_forward(self.store.name, ours, head)
         return SteppedDown(f"another server leads: the head is at {head.seq}, not at {ours.seq}", deposed=True)
-
-
-#: Nanoseconds per millisecond: a slew in parts per million needs no division.
-NANOS = 1_000_000
-SLEW_PER_MILLION = 500
-#: A wall clock that deviates more from the boot clock was set.
-STEP_MS = 60_000
 
 
 class LedgerTime:

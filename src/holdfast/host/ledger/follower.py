@@ -22,6 +22,9 @@ from holdfast.host.storage.load import FOLD_AT_ONCE, READ_BYTES, read_batch
 
 #: Timeout of one read of batches.
 READ_WITHIN_MS = 10_000
+MISSED_PROOFS = 6
+WAIT_MAX_MS = 120_000
+REMEMBERED_MS = 600_000
 
 
 class LeftBehind(Exception):
@@ -89,11 +92,6 @@ class Follower(Generic[S]):
                 if number % FOLD_AT_ONCE == 0:
                     await asyncio.sleep(0)
             self._metrics.gauge("follower_behind", head.seq - durable.state.info.seq)
-
-
-MISSED_PROOFS = 6
-WAIT_MAX_MS = 120_000
-REMEMBERED_MS = 600_000
 
 
 class Election:

@@ -16,6 +16,10 @@ from holdfast.core.model.records.decisions import DecisionOutcome, DecisionWithP
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.host.ports.store import StoredBatch
 
+#: At most this many requests and placements of one decision are returned, with their total numbers.
+PARTS_MAX = 20
+PLACEMENTS_MAX = 20
+
 
 class IndexPosition(Struct, frozen=True):
     """The last batch that an index has read, and the time from which it is complete."""
@@ -84,11 +88,6 @@ class AuditStore(IndexStore, Protocol):
 
     async def find(self, query: AuditIndexQuery) -> AuditPage:
         """Return the entries that match the query."""
-
-
-#: At most this many requests and placements of one decision are returned, with their total numbers.
-PARTS_MAX = 20
-PLACEMENTS_MAX = 20
 
 
 class AssignmentRef(Struct, frozen=True):

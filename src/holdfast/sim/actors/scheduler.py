@@ -33,6 +33,11 @@ AGAIN_MS = 1_000, 3_000
 
 #: Called for every scheduler that starts, with its machine.
 Begun = Callable[[str, StandaloneScheduler, Metrics], None]
+#: One in this many templates is reserved first; one in this many of its slots fails its first binding.
+RESERVED_ONE_IN = 4
+UNBOUND_ONE_IN = 8
+#: Agents start at random times within this span.
+APART_MS = DEFAULTS.session_lease // 4
 
 
 def scheduler(servers: Sequence[str], heard: AckSink, said: SendListener, begun: Begun) -> Program:
@@ -52,11 +57,6 @@ def scheduler(servers: Sequence[str], heard: AckSink, said: SendListener, begun:
                 await process.clock.sleep(chance.randrange(*AGAIN_MS))
 
     return run
-
-
-#: One in this many templates is reserved first; one in this many of its slots fails its first binding.
-RESERVED_ONE_IN = 4
-UNBOUND_ONE_IN = 8
 
 
 class ReserveThenBind:
@@ -83,10 +83,6 @@ def with_reserve_then_bind() -> Plugins:
     """Return the plugins of one incarnation of a scheduler."""
     two_steps = ReserveThenBind()
     return replace(BUILT_IN, binds=(two_steps,), reserves=(two_steps,))
-
-
-#: Agents start at random times within this span.
-APART_MS = DEFAULTS.session_lease // 4
 
 
 class _Asking:

@@ -35,6 +35,10 @@ from holdfast.sim.checks.ledger_audit import Finding, LedgerAudit
 SILENT = "silent"
 #: At least this many sessions, and more than this percentage of all, count as many.
 MANY, PERCENT = 3, 20
+#: Number of batches of which the least is taken.
+SOME = 10
+#: Delay of the store for even the fastest batch; a clock may drift by one in this many milliseconds.
+DELAY_MS, ONE_IN = 1_500, 500
 
 
 class SessionLeaseCheck:
@@ -93,12 +97,6 @@ class AuditAckSink:
     def landed(self, envelope: Envelope[Any], revision: Revision) -> None:
         """Record an acknowledged command."""
         self._audit.acknowledged(envelope, Committed(revision, b""))
-
-
-#: Number of batches of which the least is taken.
-SOME = 10
-#: Delay of the store for even the fastest batch; a clock may drift by one in this many milliseconds.
-DELAY_MS, ONE_IN = 1_500, 500
 
 
 class LedgerTimeCheck:

@@ -23,6 +23,11 @@ from holdfast.host.ports.transport import Pairs
 from holdfast.host.runtime.files import sync_folder
 from holdfast.host.runtime.telemetry import Logger
 
+#: The server's own token, in its data folder.
+SERVER_TOKEN_FILE = "server-token.json"
+#: At most every LOOK_EVERY_S the file is checked; a request waits for that for at most LOOK_S.
+LOOK_EVERY_S, LOOK_S = 0.1, 0.05
+
 
 class NotPrivate(Exception):
     """A file with a secret is readable by others, or has another owner; the message contains the remedy."""
@@ -87,10 +92,6 @@ class OwnerFile:
         return str(self._path)
 
 
-#: The server's own token, in its data folder.
-SERVER_TOKEN_FILE = "server-token.json"
-
-
 class ServerTokenFile(OwnerFile):
     """A file in the data folder that only its owner can read."""
 
@@ -118,10 +119,6 @@ def read_or_create_token(name: str, file: Path) -> str:
     """Return the token in the file; a new one if there is none. `NotPrivate` if others can read it."""
     text = read_private(file) or ""
     return text if parse_token(text) is not None else new_token(name, file)
-
-
-#: At most every LOOK_EVERY_S the file is checked; a request waits for that for at most LOOK_S.
-LOOK_EVERY_S, LOOK_S = 0.1, 0.05
 
 
 class NoToken(Exception):

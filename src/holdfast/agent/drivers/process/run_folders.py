@@ -37,6 +37,9 @@ GUARD_LOG = "guard"
 TRIES = 100
 
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)")
+#: Largest number of names in memory at a time.
+NAMES_MAX = 1_000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def run_name(binding: RunKey) -> str:
@@ -163,11 +166,6 @@ class RunFolders:
         oldest_first = sorted(self._logs.iterdir(), key=lambda kept: (kept.stat().st_mtime_ns, kept.name))
         for kept in oldest_first[: -self._logs_kept or None]:
             shutil.rmtree(kept, ignore_errors=True)
-
-
-#: Largest number of names in memory at a time.
-NAMES_MAX = 1_000
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(folder: Path) -> None:

@@ -33,6 +33,10 @@ KEPT_MAX = 64
 #: Lists of one caller: a caller that starts many lists and finishes none does not evict those of others.
 KEPT_EACH = 8
 KEPT_MS = 60_000
+#: Rows that are scanned in one turn, and rows that are sorted in one turn.
+ROWS_PER_TURN, ROWS_SORTED_PER_TURN = 2_000, 20_000
+#: Objects that are rendered in one turn.
+OBJECTS_PER_TURN = 100
 
 
 class ListSnapshot(Struct):
@@ -107,11 +111,6 @@ class ListSnapshots:
         self._letting_go[task] = None
         task.add_done_callback(self._letting_go.pop)
 
-
-#: Rows that are scanned in one turn, and rows that are sorted in one turn.
-ROWS_PER_TURN, ROWS_SORTED_PER_TURN = 2_000, 20_000
-#: Objects that are rendered in one turn.
-OBJECTS_PER_TURN = 100
 
 #: Whether a row belongs to the result, by state, key and row.
 RowPredicate = Callable[[Any, Any, Any], bool]

@@ -27,6 +27,10 @@ from holdfast.host.watch.changes import ChangeEvent
 
 #: Objects whose lines are cached for watchers that receive the same batch a little later.
 KEPT_MAX = 4_096
+#: Kinds whose rows do not have the ids of their watch keys.
+_NOT_BY_ID = ("Replica", "Endpoint", "SchedulingRequest", "Breach", "SchedulerPolicy")
+#: Kinds whose watch keys are uids: a watcher of a name must also get events of its next object.
+_BY_UID = ("Workload", "Assignment", "Node", "Session")
 
 
 class WatchEventCache:
@@ -96,12 +100,6 @@ def bookmark_event(token: RevisionToken) -> bytes:
 def _event_line(word: str, tree: Any, token: RevisionToken) -> bytes:
     line = {"type": word, "token": show_token(token)}
     return encode(line if tree is None else line | {"object": tree})
-
-
-#: Kinds whose rows do not have the ids of their watch keys.
-_NOT_BY_ID = ("Replica", "Endpoint", "SchedulingRequest", "Breach", "SchedulerPolicy")
-#: Kinds whose watch keys are uids: a watcher of a name must also get events of its next object.
-_BY_UID = ("Workload", "Assignment", "Node", "Session")
 
 
 def is_by_id(kind: ResourceKind, state: Any) -> bool:

@@ -33,6 +33,12 @@ from holdfast.host.ledger.health import writable
 from holdfast.host.ports.transport import Reply
 from holdfast.host.runtime.deadlines import run_in_steps
 
+#: By reason: what is unsafe on nodes, although it works.
+_UNSAFE = {
+    ConditionReason.USER_SHARED: "tenants share a user on",
+    ConditionReason.TOKEN_READABLE: "replicas can read the token of the agent on",
+}
+
 
 async def status(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Return the leader, ages, what is degraded or unsafe, and the overrides in force."""
@@ -119,13 +125,6 @@ def _region(ctx: ServerContext, region: Region, now: Instant) -> dict[str, Any]:
         "behind": ctx.state.info.seq - seq_of(status.cursor) if status.cursor else None,
         "joined": bool(status.log_id),
     }
-
-
-#: By reason: what is unsafe on nodes, although it works.
-_UNSAFE = {
-    ConditionReason.USER_SHARED: "tenants share a user on",
-    ConditionReason.TOKEN_READABLE: "replicas can read the token of the agent on",
-}
 
 
 def region_warnings(state: Any) -> list[str]:

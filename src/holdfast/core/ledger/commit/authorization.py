@@ -32,6 +32,8 @@ PEOPLE = ("person", "tenant")
 BUILT_IN = ("controller", "ledger")
 #: Limit for texts in an envelope, so that no sender can grow the log with them.
 NAME_MAX = 256
+#: These refusals come first: a sender without access, or with an invalid command, does not learn the object's revision.
+_FIRST = (Code.NO_RIGHT, Code.WRONG_SCOPE, Code.NOT_OWNER, Code.MALFORMED, Code.TOO_LARGE)
 
 
 def decide_command(
@@ -119,10 +121,6 @@ def _refuse_machine(state: LedgerState, ctx: CommandContext, rule: CommandRule[A
 def _no_right(ctx: CommandContext, rule: CommandRule[Any]) -> Refused:
     facts = {"actor": ctx.actor, "owners": list(rule.owners), "right": rule.right.value}
     return Refused(Code.NO_RIGHT, f"{ctx.actor} may not send {rule.command.__name__}", facts)
-
-
-#: These refusals come first: a sender without access, or with an invalid command, does not learn the object's revision.
-_FIRST = (Code.NO_RIGHT, Code.WRONG_SCOPE, Code.NOT_OWNER, Code.MALFORMED, Code.TOO_LARGE)
 
 
 def check_and_handle(rule: CommandRule[Any], state: Any, ctx: CommandContext) -> Accepted | Refused:

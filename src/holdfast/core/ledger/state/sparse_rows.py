@@ -9,6 +9,7 @@ from holdfast.core.model.values.sorted_list import SortedList
 
 K = TypeVar("K")
 V = TypeVar("V", bound=Any)
+_NONE: SortedList[Any] = SortedList()
 
 
 def put_or_drop(table: Table[K, V], key: K, row: V | None) -> None:
@@ -22,9 +23,6 @@ def put_or_drop(table: Table[K, V], key: K, row: V | None) -> None:
 def add_count(table: Table[K, int], key: K, change: int) -> None:
     """Change the count of a key."""
     put_or_drop(table, key, (table.get(key) or 0) + change)
-
-
-_NONE: SortedList[Any] = SortedList()
 
 
 def add_to_list(table: Table[K, SortedList[V]], key: K, value: V) -> None:

@@ -38,6 +38,10 @@ from holdfast.core.region.state.tables import RegionState
 FORGOTTEN_MS = 86_400_000
 #: Phases in which an agent reports on a slot.
 _ANSWERED_FOR = tuple(phase for phase in STOPPABLE if phase is not Phase.UNKNOWN)
+#: Percentage of all nodes, and smallest number of nodes, that count as lost in one window.
+GONE_PERCENT = 20
+GONE_LEAST = 2
+WINDOW_MS = 60_000
 
 
 class NodeHealthReconciler(PerNode):
@@ -93,12 +97,6 @@ def _may_be_removed(state: RegionState, node: Node) -> bool:
     room = state.node_usage.get(node.uid) or EMPTY_USAGE
     administered = node.cordoned or node.draining or node.taints or node.labels or node.tenancy
     return not (room.slots or administered)
-
-
-#: Percentage of all nodes, and smallest number of nodes, that count as lost in one window.
-GONE_PERCENT = 20
-GONE_LEAST = 2
-WINDOW_MS = 60_000
 
 
 def counts_as_gone_at(state: RegionState, node: Node) -> Instant:

@@ -55,6 +55,10 @@ SETTLES_MS = 30_000
 _SETTLING = (Phase.RUNNING, Phase.READY)
 #: Unknown slots are not stopped: the agent may return with them, or the node is fenced, which frees the ordinal.
 _NEVER_SERVED = (Phase.BOUND, Phase.STARTING, Phase.FAILED)
+_OF_NODES = frozenset((Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART))
+_OF_PAYERS = frozenset((Code.OVER_GRANT, Code.GRANT_ENDED, Code.PROTECTED))
+#: Slots that are examined at most, evenly chosen among all.
+LOOKED_MAX = 256
 
 
 class RolloutReconciler(PerAssignment):
@@ -98,12 +102,6 @@ def _to_stop(state: RegionState, assignment: Assignment, found: ReplicaPlan, old
         if share > 0
         else spare
     )
-
-
-_OF_NODES = frozenset((Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART))
-_OF_PAYERS = frozenset((Code.OVER_GRANT, Code.GRANT_ENDED, Code.PROTECTED))
-#: Slots that are examined at most, evenly chosen among all.
-LOOKED_MAX = 256
 
 
 def rollout_candidates(state: RegionState, assignment: Assignment, old: Ranges, most: int, now: Instant) -> Ranges:

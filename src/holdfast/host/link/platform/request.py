@@ -51,6 +51,11 @@ from holdfast.host.protocol.request_signatures import SigningToken, is_signed_by
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.streams.resume import proven_leader, resume_point
 
+#: Largest length of a proof, in characters.
+PROOF_MAX = 256
+#: Prefix of the signed text: no other Holdfast signature starts with it.
+_SIGNED_KIND = "holdfast shipped 1"
+
 
 class ShipmentRequest(Struct, frozen=True):
     """A region's cursor and session, and whether it requests a full list."""
@@ -169,12 +174,6 @@ def _stop(ledger: Ledger[PlatformState], leader: Leader[PlatformState], region: 
     raise Halted(f"{ledger.identity.server} has stopped: {error}") from error
 
 
-#: Largest length of a proof, in characters.
-PROOF_MAX = 256
-#: Prefix of the signed text: no other Holdfast signature starts with it.
-_WHAT = "holdfast shipped 1"
-
-
 class LogPosition(Struct, frozen=True):
     """A position in a log, as in a cursor."""
 
@@ -225,4 +224,4 @@ def read_position_proof(state: LedgerState, log_id: str, proof: str) -> LogPosit
 
 
 def _signed(position: LogPosition, token: str) -> bytes:
-    return encode((_WHAT, position.log_id, position.term, position.cursor, token))
+    return encode((_SIGNED_KIND, position.log_id, position.term, position.cursor, token))

@@ -33,6 +33,8 @@ CALM_MS = 100
 CHANGES_MS = 1_000
 #: Kind and key of the summary among the examined objects.
 SUMMARY = ("summary", "")
+#: After this time a shape is reported again.
+REPEAT_MS = 30_000
 
 
 class DirtyObjects:
@@ -139,9 +141,6 @@ class DirtyObjects:
         """Examine the workload then in any case, or before."""
         self._due[workload] = min(at, self._due.get(workload, at))
 
-
-#: After this time a shape is reported again.
-REPEAT_MS = 30_000
 
 Shape = tuple[object, ...]
 #: Numbers of replicas that are bound, ready, serving, and failing.

@@ -50,6 +50,9 @@ REJECTED_RETRY_MS = 5_000
 RETRY_MS = 500
 #: Largest number of own sessions that a server remembers; most of them were opened and could not join.
 OWN_SESSIONS = 64
+#: Wait between two checks of what is left, and before a retry.
+STAND_DOWN_RETRY_MS = 1_000
+REASON_MAX = 200
 
 
 class Link:
@@ -171,11 +174,6 @@ class Link:
         if agent_times(settings) != speaker.times:
             raise SessionLost(OTHER_TIMES)
         return min(settings.session_lease, renewed.worth_ms)
-
-
-#: Wait between two checks of what is left, and before a retry.
-STAND_DOWN_RETRY_MS = 1_000
-REASON_MAX = 200
 
 
 async def stand_down(leader: Leader[RegionState], reason: str, logger: Logger) -> None:

@@ -25,6 +25,9 @@ WINDOW_MS = 60_000
 #: Limit of lost nodes in a window: this number, or this percentage of all, whichever is more.
 FEW, PERCENT = 2, 20
 FENCED = "fenced"
+WITHDRAWN = "withdrawn"
+#: Fewer than this many never count as most; withdrawals within this time count as one event.
+MOST_LEAST, TOGETHER_MS = 3, 2_000
 
 
 class SilentNodeRateCheck:
@@ -77,11 +80,6 @@ class SilentNodeRateCheck:
         assignment = self._state.assignments[slot.assignment]
         known = self._state.priority_classes.get(assignment.priority_class)
         return known is not None and known.spec.may_preempt and not assignment.exclusive
-
-
-WITHDRAWN = "withdrawn"
-#: Fewer than this many never count as most; withdrawals within this time count as one event.
-MOST_LEAST, TOGETHER_MS = 3, 2_000
 
 
 class EndpointWithdrawalCheck:
