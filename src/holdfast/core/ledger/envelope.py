@@ -23,7 +23,7 @@ class Envelope(Struct, Generic[C], frozen=True, array_like=True, forbid_unknown_
     is the time of the first attempt; a retry repeats it. `view` and `policy` are the revisions that the command was
     based on. `evidence` is stored with the batch and never folded. `expect` is the revision at which the sender read
     the object that the command changes or follows from, `ABSENT` or `PRESENT`; 0: any. The ledger checks it together
-    with the command (see `commit.preconditions`). `via` is the server that acted for the actor; empty: the actor sent
+    with the command (see `commit.authorization`). `via` is the server that acted for the actor; empty: the actor sent
     the request itself. The receiving server sets `via`, never the sender. `via` does not affect the decision, and a
     retry may come through another server.
     """

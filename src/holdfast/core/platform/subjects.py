@@ -1,6 +1,6 @@
 """The subject of each command: the object that it changes or follows from, with its revision.
 
-A sender's precondition is checked against the revision (see `ledger.commit.preconditions`). Reads of the object return
+A sender's precondition is checked against the revision (see `ledger.commit.authorization`). Reads of the object return
 it.
 """
 

@@ -1,6 +1,6 @@
 """The object of a region that a command changes or follows from, and its revision.
 
-The ledger checks a sender's preconditions against it (see `ledger.commit.preconditions`). The revision is the one that
+The ledger checks a sender's preconditions against it (see `ledger.commit.authorization`). The revision is the one that
 a read of the object shows.
 """
 

@@ -10,7 +10,7 @@ gates, and the ledger checks every proposal again. Nothing here imports a handle
 - `nodes`             the nodes of a region as arrays
 - `framework`         plugin protocols, and `SchedulingProfile`: a policy applied to the plugins
 - `filters`, `scores` one plugin per file
-- `builtin`           the plugins that ship with Holdfast, in order; `wiring.plugins` adds those found by entry point
+- `builtin`           the plugins that ship with Holdfast, in order; `wiring.scheduler` adds those found by entry point
 - `fill`              ranked nodes -> a node for each slot: pack, spread, or by domain
 - `selection`         one pass: filter, score, rank, fill
 - `shortlist`         one list of ranked nodes for several similar groups

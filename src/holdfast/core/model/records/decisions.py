@@ -2,7 +2,7 @@
 
 Evidence and audit events are in the second section of a batch: durable with it and never folded into state. With the
 record they belong to, they suffice to reconstruct a decision from a workload generation. A denial has no accepted
-command, so denials are recorded by a command of their own (`ledger.builtin.denials`), and are not folded either.
+command, so denials are recorded by a command of their own (`ledger.builtin.audit`), and are not folded either.
 
 A stored decision has what a scheduler found for requests of one tenant, and the outcome. Stored decisions are derived
 from the log (`region.queries.decisions`) and outlive their objects. Ordinals and nodes are packed: one decision may

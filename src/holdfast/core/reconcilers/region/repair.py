@@ -4,7 +4,7 @@
                                  succeeded, terminating ──fenced──▶ released
 
 It waits for the fence (see `core.region.queries.fence`): by then every guard has ended exclusive work (RULES 4). If
-many nodes are lost, slots to be replaced wait for their node's turn (see `mass_loss`). Only an agent that returned in
+many nodes are lost, slots to be replaced wait for their node's turn (see `node_health`). Only an agent that returned in
 time can report what it kept; a late one gets one lease to report, since runs need not end. Breaches are repaired, too
 (see `repair_breaches`). An override can pause all of it.
 """

@@ -9,7 +9,7 @@ One task sends everything, in one order; changes in the meantime are sent next t
 - Progress of replicas is reported at once, another change after 100 ms, with those that follow from it. After a report
   the next examination waits 10 ms per reported workload, from 20 ms to 1 s. One without news does not delay the next:
   mostly it saw the start of a change. At most half of the time is spent on examining.
-- Equal reports about a workload with failing replicas are sent at most every 30 s (`flap_damper`). A slow replica is
+- Equal reports about a workload with failing replicas are sent at most every 30 s (`dirty_set`). A slow replica is
   reported once it is slow.
 - Summaries and offers back are computed at most once per second. An acknowledgement follows 100 ms after a step, with
   its reports, and is sent at intervals without one.
