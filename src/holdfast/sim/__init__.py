@@ -7,7 +7,7 @@ Packages and modules, in import order:
 
 - `world`     virtual time, machines, network, stores
 - `scenario`  the scenario file: topology, traffic, faults, minimums
-- `plan`      the faults and actions that a seed draws for a run
+- `plan`      when each fault of a run (the scenario's own and random ones) and each action of a user happens
 - `variety`   unusual nodes, workloads and tenants that a seed draws
 - `checks`    findings from logs and states alone; needs no cluster
 - `actors`    the programs that run on simulated machines, and the users

@@ -1,7 +1,8 @@
 """Commands for operators of the platform.
 
 - `status`  leader, degraded parts, age of each region's report
-- `quota`   what each tenant may use, is granted and uses, by resource and by region
+- `quota`   what each tenant may use, is granted and uses, by resource and by region: columns HARD to EFFECTIVE; those
+            of `get quotas` are in `api.kinds`
 - `audit`   who sent which command
 - `repair`  operations that have not completed
 - `region`  address of a region; declare it lost, attest, forget

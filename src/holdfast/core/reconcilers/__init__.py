@@ -6,5 +6,5 @@ ledger, never `decide`.
 - `platform`  controllers of the platform ledger
 - `region`    controllers of a region ledger
 - `override`  ends overrides at their end time, in both ledgers
-- `registry`  the controllers of each ledger, for servers and the simulator; a new one is added here
+- `registry`  the controllers of each ledger, for servers and the simulator; a new one is listed here
 """

@@ -2,13 +2,15 @@
 
 Independent of followers, controllers and streams.
 
-- `lanes`            queued commands, with guaranteed shares of a batch
-- `refusal_cache`    refusals of this term, so that a duplicate is not decided twice
+- `lanes`            queued commands; which of them a batch takes, with guaranteed shares
+- `refusal_cache`    refusals of this term, so that a duplicate is not decided twice; accepted ones are remembered by
+                     `core.ledger.commit.dedup`
 - `session_monitor`  sessions of agents, schedulers and regions: when each was renewed, and which have expired
 - `term`             `LeaderTerm`: the volatile state of a leader; the timestamps of its commands; the last proof of the
                      term, its age, and so how long a renewal is worth
-- `append`           one append; an unknown outcome is retried until the store settles it, or the leader steps down
-- `group_commit`     decide, append once, then answer and publish; ends the term if the outcome stays unknown
+- `append`           one append; an unknown outcome is retried until the store settles it, or the time is up
+- `group_commit`     decides what waits as one batch, appends it once, then answers and publishes; if the outcome stays
+                     unknown, answers `outcome-unknown` and ends the term
 - `dry_run`          commands that are decided and discarded
 - `denials`          denied requests, aggregated and recorded in the log
 - `scheduler_board`  the live schedulers of a region, and how their proposals fare

@@ -10,6 +10,6 @@
 - `addresses`       addresses of servers: loopback, URL checks, where credentials may be sent
 - `metadata`        `Meta`, owner, finalizer, deletion, labels
 - `conditions`      condition status and the closed list of reasons; `with_condition`
-- `settings`        every number that a ledger decides by, and the function that rejects an unsafe set
+- `settings`        every number that a ledger decides by: its default, its limits, and which sets are unsafe
 - `reserved_names`  names in the tables that no component sends yet; the list only becomes shorter
 """

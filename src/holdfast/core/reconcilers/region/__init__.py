@@ -10,6 +10,7 @@
 - `repair`              fenced slots are released
 - `repair_breaches`     breaches are repaired and closed; evicts replicas from nodes with an `evict` taint
 
-No controller drains a node yet: a cordon or drain only stops new placements. The cause and the sender of a drain exist
-in `core.model.records.lifecycle`; `core.model.values.reserved_names` lists them until a controller uses them.
+No controller drains a node yet: a cordon or drain only stops new placements. It would be `drain` here, listed in
+`core.reconcilers.registry`. Its cause and sender exist in `core.model.records.lifecycle`;
+`core.model.values.reserved_names` lists them until a controller uses them.
 """

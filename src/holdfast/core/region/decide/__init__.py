@@ -11,11 +11,12 @@ A handler never writes state. Only `definition` and the API's offline checks imp
 - `preemption`           placements after victims, or out of a hold
 - `coalesced_proposals`  consecutive plain proposals, decided together
 - `reservations`         Bind, Unreserve, Expire; the end of a binding epoch
-- `transitions`          Move: every other edge of a slot, by its owner
-- `stops`                Stop: whether a slot may be stopped, by cause, owner, phase and disruption budget; the causes
-                         are in `core.model.records.lifecycle`, victims of a proposal in `preemption`
+- `transitions`          Move: every other edge of a slot, by its owner; an unknown one is given up only after its fence
+                         (`queries.fence`)
+- `stops`                Stop: whether a slot may be stopped, by cause, owner, phase and disruption budget; causes and
+                         stoppable phases are in `core.model.records.lifecycle`, victims of a proposal in `preemption`
 - `holds`                Hold, ExtendHold, DropHold
 - `breaches`             breaches that a fact opens; CloseBreach
-- `shipments`            Ship, StandDown
+- `shipments`            Ship: applies a step and moves the cursor; a step at or before it is refused. StandDown
 - `full_list`            a full list in parts, and its removals
 """

@@ -1,8 +1,8 @@
 """Ship: apply a step of the platform's log, with its cursor in the same record (RULES 14).
 
-A step at or before the cursor is dropped. A gap stops the stream. Another log requires a full list, which deletes
-unlisted objects (see `full_list`). The region settles each grant from its own charges: `limit = max(target, charged)`
-(RULES 7).
+A step at or before the cursor is refused as applied already. A gap stops the stream. Another log requires a full list,
+which deletes unlisted objects (see `full_list`). The region settles each grant from its own charges:
+`limit = max(target, charged)` (RULES 7).
 
 StandDown: the platform has retired this region, so everything here ends (RULES 8).
 

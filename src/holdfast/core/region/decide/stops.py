@@ -1,7 +1,8 @@
 """Stop: the one way to end a slot, for a cause from the closed list.
 
 Voluntary causes are refused once the region's share of the workload's disruption budget is spent. Causes that the owner
-asked for, and forced ones, never are. A slot that is not serving may always be stopped and uses no budget.
+asked for, and forced ones, never are. A slot in a stoppable phase that is not serving may always be stopped and uses no
+budget.
 """
 
 from __future__ import annotations

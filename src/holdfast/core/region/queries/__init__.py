@@ -2,14 +2,15 @@
 
 A query never writes and never emits an event.
 
-- `feasibility`       whether a node admits a template (health, cordon, taints, tenancy, labels) and has the free
-                      capacity, for handlers, scheduler and agent
+- `feasibility`       whether a node admits a template (health, cordon, taints, tenancy, labels, one tenant at a time)
+                      and has the free capacity, for handlers and agent; the scheduler's `filters` check the same over
+                      arrays
 - `accounts`          how many more replicas an account can pay, or leave protected capacity free
 - `assignments`       whether and until when this region may run an assignment; its disruption left
 - `gates`             checks of proposals, bindings and holds: pauses, policy, avoided zones; `feasibility` checks
                       the node
-- `fence`             the time after which nothing of an ended session can run
-- `node_tenants`      tenants on a node that takes one at a time
+- `fence`             the time after which nothing of an ended session can run, and whether it is past
+- `node_tenants`      tenants on a node that takes one at a time, for `feasibility` and the scheduler's table
 - `domains`           domains that can take a template; spread, apart and near rules
 - `breaches`          present overshoots of invariants; holds without a purpose
 - `node_conditions`   conditions of a node

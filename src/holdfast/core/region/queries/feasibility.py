@@ -1,4 +1,4 @@
-"""Whether a template fits a node: the one function that scheduler, ledger and agent share.
+"""Whether a template fits a node: the function that ledger and agent share, and that scheduler filters agree with.
 
 `admits` checks what the node is for, `fits` whether it has the free capacity. Both return the code and the detail of
 the first gate that refuses, or None.
