@@ -111,6 +111,7 @@ class Incidents(RealCluster):
         self.copy(name, "older")
         self.restart(name)
         self.until_healthy()
+        self.until(lambda: all(self.exchanged()), "the region has not applied and told anything")
         before = self.exchanged()
         self.tell(document("PriorityClass", f"after-{name}", {"priority": 1}))  # every region is sent it
         self.until(lambda: all(map(gt, self.exchanged(), before)), "the region does not follow")
@@ -130,7 +131,7 @@ class Incidents(RealCluster):
         """How far the region has applied the platform's log, and how far the platform has acknowledged the region's."""
         with self.client() as client:
             status = client.get("regions", PLACE)["status"]
-        return [int(str(status[key]).partition(".")[0]) for key in ("cursor", "position")]
+        return [int(str(status[key] or 0).partition(".")[0]) for key in ("cursor", "position")]
 
 
 @pytest.fixture(scope="module")

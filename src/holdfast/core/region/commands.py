@@ -320,7 +320,7 @@ class Ship(Row, frozen=True, tag="ship"):
 
     A full list replaces everything: objects that it does not name are deleted. It comes in parts, counted from 0, all
     with the position of the complete list. A part contains an object's dependencies, or an earlier part does. `proof`
-    is the platform's signature over the position that this step reaches. The region stores it with the cursor and
+    is the platform's signature over the end of its log at that time. The region stores it with the cursor and
     presents it again (ADR 0028).
     """
 

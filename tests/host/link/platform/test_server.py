@@ -14,15 +14,23 @@ from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, format_revision, pack_revision, parse_revision, seq_of
+from holdfast.core.ledger.revision import (
+    DIGITS_MAX,
+    INDEX_MAX,
+    RevisionToken,
+    format_revision,
+    pack_revision,
+    parse_revision,
+    seq_of,
+)
 from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.principals import Permission
 from holdfast.core.platform import commands as p
 from holdfast.core.region.state.shipped_objects import shipped_name
-from holdfast.host.errors import StoreWentBackwards, Unavailable
+from holdfast.host.errors import StoreWentBackwards, Unavailable, show_token
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.link.platform import server
-from holdfast.host.link.platform.request import PROOF_MAX, LogPosition, read_position_proof
+from holdfast.host.link.platform.request import PROOF_MAX, read_position_proof
 from holdfast.host.link.platform.server import serve_shipments
 from holdfast.host.ports.transport import Framing, Reply, Request, StreamReply
 from holdfast.host.protocol.problem import read_problem
@@ -285,36 +293,36 @@ def test_a_place_that_was_signed_and_is_not_in_this_log_stops_the_server(query: 
     linked(story)
 
 
-def signed(platform: PlatformServer, query: Query, cursor: int) -> str:
-    """The proof that this server would have given, had it been there."""
-    place = LogPosition(
-        "log-platform", int(query.get("term", 1)), parse_revision(query.get("cursor", format_revision(cursor))) or 0
-    )
-    return platform.evidence.sign(platform.state, place)
+def signed(platform: PlatformServer, query: Query, cursor: int, digest: bytes = b"") -> str:
+    """The proof that this server would have given, had it been there, and with a batch of this digest."""
+    seq = seq_of(parse_revision(query.get("cursor", format_revision(cursor))) or 0)
+    return platform.evidence.sign(platform.state, RevisionToken("log-platform", int(query.get("term", 1)), seq, digest))
 
 
-def by(name: str, secret: str, position: LogPosition) -> str:
+def by(name: str, secret: str, position: RevisionToken) -> str:
     """A proof of somebody who says to be the server of that name."""
-    raw = sign(SigningToken(name, secret), encode(("holdfast shipped 1", *astuple(position), name)))
-    return f"{position.term} {format_revision(position.cursor)} {name} {urlsafe_b64encode(raw).decode()}"
+    raw = sign(SigningToken(name, secret), encode(("holdfast shipped 2", *astuple(position), name)))
+    there = f"{position.term} {position.seq} {position.digest_start.hex()}"
+    return f"{there} {name} {urlsafe_b64encode(raw).decode()}"
 
 
 FAR = {"cursor": "999.0"}
-THERE = LogPosition("log-platform", 1, pack_revision(999))
+THERE = RevisionToken("log-platform", 1, 999, b"12345678")
 #: What somebody who has a region's token, and no key of a server, can show.
 FORGED: dict[str, Callable[[PlatformServer], str]] = {
     "nothing": lambda _: "",
-    "garbage": lambda _: "1 999.0 server-p1 ====",
-    "too few words": lambda _: "1 999.0",
+    "garbage": lambda _: "1 999 00 server-p1 ====",
+    "too few words": lambda _: "1 999 00",
     "too long": lambda platform: signed(platform, FAR, 0) + "=" * 400,
     "a true proof of an earlier place": lambda platform: signed(platform, {}, head(platform)),
     "one whose place was changed": lambda platform: signed(platform, {}, head(platform)).replace(
-        format_revision(head(platform)), "999.0"
+        f" {seq_of(head(platform))} ", " 999 "
     ),
+    "one whose digest was changed": lambda platform: signed(platform, {}, head(platform)).replace("  ", " 00 "),
     "one whose term was changed": lambda platform: "7" + signed(platform, FAR, 0)[1:],
     "a term that is no number": lambda platform: "\u0661" + signed(platform, FAR, 0)[1:],
     "one of another log": lambda platform: platform.evidence.sign(
-        platform.state, LogPosition("log-other", 1, pack_revision(999))
+        platform.state, RevisionToken("log-other", 1, 999, b"12345678")
     ),
     "one of a key that the log does not know": lambda _: by("server-p9", "mine", THERE),
     "one of another key than the server's": lambda _: by("server-p1", "mine", THERE),
@@ -344,6 +352,37 @@ def test_a_place_that_nobody_has_signed_is_refused_to_that_region_and_stops_nobo
     linked(story)
 
 
+def test_a_batch_that_was_signed_and_is_another_one_here_stops_the_server() -> None:
+    """An older copy of a store reaches the same term and the same batch again, with other content."""
+
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        await platform.announced()
+        session, cursor = await joined(platform), head(platform)
+        await platform.put(a_principal("person/later"))
+        here = platform.ledger.durable.token()
+        mine = signed(
+            platform,
+            {},
+            cursor,
+            (
+                await platform.ledger.durable.verify(
+                    RevisionToken("log-platform", 1, seq_of(cursor), b""), platform.ledger.store
+                )
+            ).digest_start,
+        )
+        assert isinstance(await asked(platform, session, cursor, {"proof": mine}), StreamReply)
+        reply = await asked(platform, session, cursor, {"proof": signed(platform, {}, cursor, b"otherone")})
+        assert isinstance(reply, Reply)
+        assert (reply.status, read_problem(reply).code) == (503, "stopped")
+        error = await platform.failure()
+        assert isinstance(error, StoreWentBackwards)
+        assert f"log-platform:1:{seq_of(cursor)}:{b'otherone'.hex()}" in str(error), "what was shipped"
+        assert show_token(here) in str(error), "and what there is"
+
+    linked(story)
+
+
 def test_each_place_that_a_region_is_brought_to_is_signed_once_the_log_knows_the_servers_key() -> None:
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()
@@ -355,9 +394,8 @@ def test_each_place_that_a_region_is_brought_to_is_signed_once_the_log_knows_the
         [message] = await first_of(stream(platform, session, unsigned.ship.to), 1)
         assert isinstance(message, Shipment)
         ship = message.ship
-        assert read_position_proof(platform.state, "log-platform", ship.proof) == LogPosition(
-            "log-platform", ship.term, ship.to
-        )
+        found = read_position_proof(platform.state, "log-platform", ship.proof)
+        assert found == platform.ledger.durable.token()
 
     linked(story)
 
@@ -529,7 +567,8 @@ def test_a_proof_is_read_up_to_its_greatest_length_and_number(term: int, length:
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()
         await platform.announced()
-        proof = platform.evidence.sign(platform.state, place := LogPosition("log-platform", term, pack_revision(3)))
+        place = RevisionToken("log-platform", term, 3, b"12345678")
+        proof = platform.evidence.sign(platform.state, place)
         assert len(proof) < PROOF_MAX
         found = read_position_proof(platform.state, "log-platform", f"{proof} ".ljust(length, "x"))
         assert found == (place if is_proof else None)

@@ -10,10 +10,11 @@ no server.
 
 Proofs of positions in the platform's log: the shipping server signs one, the region keeps the newest (ADR 0028).
 
-    leader ──signs (log, term, position)──▶ region logs it with its cursor ──presents it──▶ any later leader
+    leader ──signs (log, term, batch, digest)──▶ region logs it with its cursor ──presents it──▶ any later leader
 
 A region's token proves the sender, not the claimed position. Only a server of this ledger can prove that the log once
-had that position. Only a proven position is evidence about this server's own store (RULES 9).
+had that position. Only a proven position is evidence about this server's own store (RULES 9). The digest matters: an
+older copy of the store reaches the same term and the same batch again, with other content.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from holdfast.core.ledger.revision import (
     DIGITS_MAX,
     INDEX_MAX,
     RevisionToken,
-    format_revision,
     pack_revision,
     parse_revision,
     seq_of,
@@ -54,7 +54,7 @@ from holdfast.host.streams.resume import proven_leader, resume_point
 #: Largest length of a proof, in characters.
 PROOF_MAX = 256
 #: Prefix of the signed text: no other Holdfast signature starts with it.
-_SIGNED_KIND = "holdfast shipped 1"
+_SIGNED_KIND = "holdfast shipped 2"
 
 
 class ShipmentRequest(Struct, frozen=True):
@@ -112,21 +112,22 @@ async def resume_after(
     if asked.log_id != facts.log_id or seq == 0:
         return None
     try:
-        at = await _place_of(ledger, asked.log_id, asked.term, seq)
-        if at is None or at.term != asked.term:
+        at = await _place_of(ledger, RevisionToken(asked.log_id, asked.term, seq, b""))
+        signed = read_position_proof(ledger.durable.state, asked.log_id, asked.proof)
+        if at is None or at.term != asked.term or (signed is not None and not await _has(ledger, signed)):
             return await _not_here(ledger, leader, asked, evidence)
         if asked.wants_list or seq == 1:
             return None
         is_whole = asked.cursor == pack_revision(seq, INDEX_MAX)
-        return at if is_whole else await _place_of(ledger, asked.log_id, asked.term, seq - 1)
+        return at if is_whole else await _place_of(ledger, RevisionToken(asked.log_id, asked.term, seq - 1, b""))
     except Gone:
         return None
 
 
-async def _place_of(ledger: Ledger[PlatformState], log_id: str, term: int, seq: int) -> RevisionToken | None:
-    """Return the log's token of that batch; None: it is beyond the end of the log. A cursor contains no digest."""
+async def _place_of(ledger: Ledger[PlatformState], asked: RevisionToken) -> RevisionToken | None:
+    """Return the log's token of that batch; None: the log lacks it. A cursor contains no digest, a proof does."""
     try:
-        return await resume_point(ledger, RevisionToken(log_id, term, seq, b""))
+        return await resume_point(ledger, asked)
     except Diverged:
         return None
 
@@ -155,31 +156,23 @@ async def _not_here(
     return problem_reply(409, Code.DIVERGED, f"{claimed} is not in this log, and no server of it has signed it")
 
 
-async def _has(ledger: Ledger[PlatformState], signed: LogPosition) -> bool:
+async def _has(ledger: Ledger[PlatformState], signed: RevisionToken) -> bool:
     try:
-        at = await _place_of(ledger, signed.log_id, signed.term, seq_of(signed.cursor))
+        at = await _place_of(ledger, signed)
     except Gone:
         return True  # it was in this log, which has trimmed it
     return at is not None and at.term == signed.term
 
 
-def _stop(ledger: Ledger[PlatformState], leader: Leader[PlatformState], region: str, signed: LogPosition) -> Never:
+def _stop(ledger: Ledger[PlatformState], leader: Leader[PlatformState], region: str, signed: RevisionToken) -> Never:
     """Stop this server: its log lacks a batch that was shipped from it (RULES 9)."""
     error = StoreWentBackwards(
-        f"{ledger.store.name} was at {signed.log_id}:{signed.term}:{seq_of(signed.cursor)} when it shipped that to "
-        f"region {region}, and is at {show_token(ledger.durable.token())} now, without it; this server stops. "
+        f"{ledger.store.name} was at {show_token(signed)} when it shipped to region {region}, and is at "
+        f"{show_token(ledger.durable.token())} now, without it; this server stops. "
         "hint: if the store was restored from a backup, start a new log from it; if it was copied, use the original"
     )
     leader.stop(error)
     raise Halted(f"{ledger.identity.server} has stopped: {error}") from error
-
-
-class LogPosition(Struct, frozen=True):
-    """A position in a log, as in a cursor."""
-
-    log_id: str
-    term: int
-    cursor: Revision
 
 
 class PositionProofs:
@@ -190,13 +183,13 @@ class PositionProofs:
         #: By region: the warning about its unproven position, since it was last shipped anything.
         self.doubted: dict[str, str] = {}
 
-    def sign(self, state: LedgerState, position: LogPosition) -> str:
+    def sign(self, state: LedgerState, position: RevisionToken) -> str:
         """Return the proof that this log has the position; empty while the log does not contain this server's key."""
         own = self._own()
         if own is None or own.name not in state.servers:
             return ""
         signature = base64.urlsafe_b64encode(sign(own, _signed(position, own.name))).decode()
-        return f"{position.term} {format_revision(position.cursor)} {own.name} {signature}"
+        return f"{position.term} {position.seq} {position.digest_start.hex()} {own.name} {signature}"
 
     def warnings(self, state: LedgerState) -> list[str]:
         """Return the warnings for operators, region by region."""
@@ -204,24 +197,25 @@ class PositionProofs:
         return [self.doubted[region] for region in sorted(self.doubted) if region in known]
 
 
-def read_position_proof(state: LedgerState, log_id: str, proof: str) -> LogPosition | None:
+def read_position_proof(state: LedgerState, log_id: str, proof: str) -> RevisionToken | None:
     """Return the position that a server of this log has signed; None: the proof is not valid.
 
     A key counts for as long as the log has it: it was valid at the time of the signature.
     """
-    term, cursor, name, signature = [*proof.split(" "), "", "", ""][:4] if len(proof) <= PROOF_MAX else [""] * 4
-    token, at = state.servers.get(name), parse_revision(cursor)
-    if token is None or at is None or ledger_of(token.principal) != state.info.ledger:
+    words = [*proof.split(" "), "", "", "", ""][:5] if len(proof) <= PROOF_MAX else [""] * 5
+    term, seq, digest, name, signature = words
+    token = state.servers.get(name)
+    if token is None or ledger_of(token.principal) != state.info.ledger:
         return None
-    if not (term.isascii() and term.isdecimal() and len(term) < DIGITS_MAX):
+    if not all(one.isascii() and one.isdecimal() and len(one) < DIGITS_MAX for one in (term, seq)):
         return None
-    place = LogPosition(log_id, int(term), at)
     try:
+        position = RevisionToken(log_id, int(term), int(seq), bytes.fromhex(digest))
         raw = base64.urlsafe_b64decode(signature.encode())
     except (NotBase64, ValueError):
         return None
-    return place if is_signed_by(token.hash, raw, _signed(place, name)) else None
+    return position if is_signed_by(token.hash, raw, _signed(position, name)) else None
 
 
-def _signed(position: LogPosition, token: str) -> bytes:
-    return encode((_SIGNED_KIND, position.log_id, position.term, position.cursor, token))
+def _signed(position: RevisionToken, token: str) -> bytes:
+    return encode((_SIGNED_KIND, position.log_id, position.term, position.seq, position.digest_start, token))

@@ -29,7 +29,6 @@ from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.link.platform.batching import ChangeBuffer, list_parts
 from holdfast.host.link.platform.content import changed, everything, region_filter
 from holdfast.host.link.platform.request import (
-    LogPosition,
     PositionProofs,
     ShipmentRequest,
     read_shipment_request,
@@ -194,8 +193,8 @@ class _Stream:
     def _shipment(self, ship: Ship, *, whole: bool = True) -> Shipment:
         self._cursor = ship.to
         if ship.last:
-            place = LogPosition(ship.log_id, ship.term, ship.to)
-            ship = replace(ship, proof=self._evidence.sign(self._ledger.durable.state, place))
+            durable = self._ledger.durable
+            ship = replace(ship, proof=self._evidence.sign(durable.state, durable.token()))
         self._ledger.metrics.count("shipping_steps")
         self._ledger.metrics.count("shipping_objects", len(ship.puts) + len(ship.gone))
         return Shipment(ship, proven_leader(self._ledger).term.now(), self._ledger.durable.token(), whole)
