@@ -28,6 +28,8 @@ VARIES = re.compile(
 FAILS = re.compile(r"holdfast diff|holdfast validate -f mistake|/crash")
 FILE = re.compile(r"^```(?:yaml|python)\n(# ([\w.-]+)\n.*?)^```$", re.MULTILINE | re.DOTALL)
 END = re.compile(r"\n<<<(\d+)>>>\n$")
+#: What says why a page's output does not come: amounts by region, slots, and what has not completed.
+STATE = ("holdfast quota", "holdfast get replicas -A", "holdfast queue", "holdfast repair list")
 
 
 def is_printed(line: str, output: str) -> bool:
@@ -82,7 +84,7 @@ class Reader(Terminal):
             )
             assert one.shown, where
             assert reads(one.command) or one.command.startswith(("curl", "grep")), where
-            assert time.monotonic() < deadline, where
+            assert time.monotonic() < deadline, where + "".join(self.type(command).out for command in STATE)
             time.sleep(0.3)
 
     def type(self, command: str) -> Ended:
