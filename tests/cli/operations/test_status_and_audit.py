@@ -203,6 +203,7 @@ def test_a_question_that_is_not_understood_is_not_answered_with_no(holdfast: Com
     holdfast.platform.answers["POST", "/v1/can-i"] = problem(400, "unreadable", "no command 'nonsense'")
     done = holdfast("can-i", "nonsense")
     assert (done.exit_code, done.stdout) == (2, "")
+    assert "; permissions: read, write, " in done.stderr
 
 
 def test_a_right_is_asked_for_as_one(holdfast: CommandLine) -> None:
