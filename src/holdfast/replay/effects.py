@@ -191,7 +191,7 @@ def _same(row: Any, before: Any) -> bool:
 
 
 def _encoded(value: Any) -> bytes:
-    """Encode rows. A derived one has numbers as bits of one integer (`model.values.bitsets`), which is of any length."""
+    """Encode rows. One integer of a derived row may contain many numbers as bits (`model.values.bitsets`)."""
     try:
         return encode(value)
     except OverflowError:
