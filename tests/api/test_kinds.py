@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.api.kinds import BY_NAME, KINDS, ResourceKind, find_kind, suggest_kind
+from holdfast.api.kinds import BY_NAME, KINDS, SOFT_KINDS, ResourceKind, find_kind, suggest_kind
 from holdfast.api.resources.schemas import serializer_for_kind
 from holdfast.api.serialization.composites import StructSerializer
 from holdfast.api.serialization.objects import ObjectSerializer
@@ -50,7 +50,15 @@ def test_every_kind_is_told_by_keys_that_its_ledgers_know(kind: ResourceKind) ->
     assert all(key in platform_keys.WATCH_KINDS or key in region_keys.WATCH_KINDS for key in kind.also)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [*KINDS.values(), *SOFT_KINDS.values()], ids=lambda kind: kind.name)
+def test_every_document_has_the_name_by_which_its_kind_is_found(kind: ResourceKind) -> None:
+    form = serializer_for_kind(kind.name, shown=True)
+    assert isinstance(form, ObjectSerializer)
+    assert form.kind == kind.name
+    assert find_kind(form.kind) is kind
+
+
+@pytest.mark.parametrize("kind", [*KINDS.values(), *SOFT_KINDS.values()], ids=lambda kind: kind.name)
 def test_every_column_shows_a_field_that_exists(kind: ResourceKind) -> None:
     for column in kind.columns:
         form: Any = serializer_for_kind(kind.name, shown=True)

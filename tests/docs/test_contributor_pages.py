@@ -50,6 +50,19 @@ def test_every_path_that_a_page_names_exists(page: Path) -> None:
     assert [path for path in _PATH.findall(text_of(page)) if not is_there(path)] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_page_names_one_path_twice_in_a_row(page: Path) -> None:
+    assert re.findall(r"`([\w/.]+/[\w/.]+)`(?:,| and)\s+`\1`", text_of(page)) == []
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    named = {name for page in PAGES for name in re.findall(r"`(test_\w+)`", text_of(page))}
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))
+    known = {path.stem for path in tests}.union(*(re.findall(r"def (test_\w+)", text_of(path)) for path in tests))
+    assert len(named) > 15
+    assert named - known == set()
+
+
 def test_paths_are_found() -> None:
     assert sum(len(_PATH.findall(text_of(page))) for page in PAGES) > 300
     assert _PATH.findall("see `core/nowhere/` and `core/agent/plans.py`") == ["core/nowhere/", "core/agent/plans.py"]

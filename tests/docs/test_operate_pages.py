@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.ledger.levels import LEVEL
 from tests.support.processes.page_commands import DOCS, Terminal, Typed, commands, page, until
 from tests.support.processes.real_cluster import CHECKOUT, free_ports
 
@@ -112,6 +113,11 @@ def test_installing_is_what_the_makefile_does(tmp_path: Path) -> None:
     assert "\nsetup: $(READY)" in makefile
     assert "\nrun: $(READY)" in makefile
     assert terminal.type(lines[1]).code == 0
+
+
+def test_an_upgrade_raises_a_log_to_the_newest_level() -> None:
+    written = (DOCS / "operate" / "servers.md").read_text(encoding="utf-8")
+    assert re.findall(r'command\("raise-level", level=(\d+)\)', written) == [str(LEVEL)]
 
 
 def test_every_page_is_typed_here_or_elsewhere() -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from holdfast.client.config import ClientConfig
 from holdfast.core.model.objects.principals import format_token
 from holdfast.core.platform import commands as p
 from tests.support.api.api_cluster import OPERATOR, a_class, a_tenant, secret_of
@@ -56,3 +57,10 @@ def test_the_examples_of_the_guide_run() -> None:
             # Blank lines above, so that a failure names the line in the guide.
             exec(compile("\n" * above + block, str(GUIDE), "exec"), names)
         names["transport"].close()
+
+
+def test_the_settings_in_the_guide_are_those_of_the_client() -> None:
+    table = GUIDE.read_text(encoding="utf-8").split("| setting | default | meaning |")[1].split("\n\n")[0]
+    fields = {name for name in ClientConfig.__struct_fields__ if name != "agent"}
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == fields
+    assert [name for name in re.findall(r"`(\w+_ms)`", GUIDE.read_text(encoding="utf-8")) if name not in fields] == []

@@ -17,6 +17,7 @@ from holdfast.core.ledger.envelope import Envelope, Stamp
 from holdfast.core.ledger.revision import format_revision, pack_revision
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.model.values.structs import Row
+from holdfast.core.region import commands as c
 from holdfast.core.region import events as e
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.evolve import APPLY
@@ -25,6 +26,7 @@ from holdfast.host.storage import digests
 from holdfast.replay import recording as r
 from holdfast.replay.compare import compare
 from holdfast.replay.divergence import Divergence, DivergenceKind, earliest
+from holdfast.replay.effects import EFFECT_BYTES
 from holdfast.replay.refold import refold
 from holdfast.sim.runs.record import record_run
 from holdfast.sim.scenario import parse
@@ -33,7 +35,7 @@ from tests.support.event_loop import run
 from tests.support.generated.golden_logs import region_story
 from tests.support.generated.golden_platform import platform_story
 from tests.support.hosts.ledger_world import an_override, start_log
-from tests.support.ledgers.region import ROOT, T0, RegionBench
+from tests.support.ledgers.region import REPLICA, ROOT, T0, RegionBench, a_template
 
 Place = tuple[int, str, str, str]
 
@@ -93,6 +95,22 @@ def test_code_that_is_the_same_folds_every_event_as_it_was_recorded() -> None:
     region, platform = region_story(), platform_story()
     ledgers = recorded(region.log), recorded(platform.log, "platform", "platform"), run(a_trimmed_recording(region))
     assert refold(r.Recording(RUN, ledgers)) is None
+
+
+def test_a_workload_of_many_replicas_is_recorded_with_its_effects_and_folded_again() -> None:
+    """A derived row has the ordinals of a block as one integer, which is longer than 64 bits."""
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node(cpu=100_000, memory=1_000_000)
+    bench.a_grant()
+    many = bench.a_workload(a_template(cpu=10, memory=10), count=200)
+    bench.place(many, *(c.SlotPlacement(ordinal, node) for ordinal in range(60, 80)))
+    bench.accept(REPLICA, c.WithdrawSlots(many.uid, (100, 199)))
+    recording = of_region(bench.log)
+    (ledger,) = recording.ledgers
+    assert ledger.state == state_digest(bench.state)
+    assert all(len(entry.effects) >= EFFECT_BYTES for entry in ledger.entries)
+    assert refold(recording) is None
 
 
 def test_code_that_does_the_same_in_another_way_does_not_differ(monkeypatch: pytest.MonkeyPatch) -> None:

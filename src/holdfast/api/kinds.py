@@ -5,7 +5,7 @@ The module imports nothing heavy: the command line reads the table before it imp
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 API_VERSION = "holdfast/v1"
 
@@ -174,7 +174,11 @@ def apply_order(kind: object) -> int:
 
 
 def public_name(struct: type) -> str:
-    """Return the name under which a struct is published, as a kind or a schema: its class name without `View`."""
+    """Return the name under which a struct is published: of an object its kind, which is its tag; of another one, as a
+    schema, its class name without `View`."""
+    config: Any = struct
+    if "meta" in config.__struct_fields__:
+        return str(config.__struct_config__.tag)
     return struct.__name__.removesuffix("View")
 
 

@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import Batch, encode
@@ -30,6 +31,8 @@ from holdfast.core.model.values.sorted_list import SortedList
 
 #: Another effect has the recorded digest with a chance of one in 2^64.
 EFFECT_BYTES = 8
+#: An integer with fewer bits is encoded as one.
+_INTEGER_BITS = 64
 
 _Apply = Callable[[Any, Any, Stamp], None]
 
@@ -164,7 +167,7 @@ class EffectTracker(Generic[S]):
         changes = [change for table in self._touched for change in table.changes()]
         self._touched.clear()
         changes += self._changed_scalars()
-        self._chained = hashlib.blake2b(self._chained + encode(changes), digest_size=EFFECT_BYTES).digest()
+        self._chained = hashlib.blake2b(self._chained + _encoded(changes), digest_size=EFFECT_BYTES).digest()
         self._effects.append(EventEffect(self._chained, changes))
 
     def _changed_scalars(self) -> list[RowChange]:
@@ -184,7 +187,24 @@ class EffectTracker(Generic[S]):
 
 def _same(row: Any, before: Any) -> bool:
     """Return whether both are encoded alike. Equality is not enough: True is 1."""
-    return row is before or (row == before and encode(_plain(row)) == encode(_plain(before)))
+    return row is before or (row == before and _encoded(_plain(row)) == _encoded(_plain(before)))
+
+
+def _encoded(value: Any) -> bytes:
+    """Encode rows. One integer of a derived row may contain many numbers as bits (`model.values.bitsets`)."""
+    try:
+        return encode(value)
+    except OverflowError:
+        return encode(_bounded(msgspec.to_builtins(value, builtin_types=(bytes,))))
+
+
+def _bounded(tree: Any) -> Any:
+    """Return a tree with long integers as text."""
+    if isinstance(tree, list | tuple):
+        return [_bounded(one) for one in tree]
+    if isinstance(tree, dict):
+        return {key: _bounded(one) for key, one in tree.items()}
+    return hex(tree) if isinstance(tree, int) and tree.bit_length() >= _INTEGER_BITS else tree
 
 
 def _plain(row: Any) -> Any:

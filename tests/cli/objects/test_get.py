@@ -190,3 +190,11 @@ def test_schedulers_of_a_region_are_listed_and_described(holdfast: CommandLine) 
     told = holdfast("describe", "scheduler", "scheduler/main", "--region", "eu").stdout
     assert "Scheduler" in told
     assert "conflictReasons" in told
+
+
+@pytest.mark.parametrize("option", [("--watch",), ("--selector", "a=b")])
+def test_schedulers_are_neither_watched_nor_selected(holdfast: CommandLine, option: tuple[str, ...]) -> None:
+    done = holdfast("get", "schedulers", "--region", "eu", *option)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "schedulers have neither labels nor a watch" in done.stderr
+    assert holdfast.platform.asked == []

@@ -53,6 +53,16 @@ def test_a_quiet_status_says_that_nothing_is_degraded(holdfast: CommandLine) -> 
     same_as_golden("status_quiet", holdfast("status"))
 
 
+def test_a_server_that_does_not_report_a_last_contact_is_not_shown_as_degraded(holdfast: CommandLine) -> None:
+    regions = [{"name": "eu", "health": "healthy", "heardMsAgo": 800, "joined": True}]
+    holdfast.platform.answers["GET", "/v1/status"] = {**STATUS, "regions": regions}
+    shown = holdfast("status").stdout
+    assert "never" not in shown
+    assert "stale" not in shown
+    assert "Degraded\n  nothing\n" in shown
+    assert any(line.split() == ["eu", "healthy", "-"] for line in shown.splitlines())
+
+
 def test_a_degraded_status_names_what_who_and_until_when(holdfast: CommandLine) -> None:
     full = {"type": "Writable", "status": "false", "reason": "store-full", "message": "no room"}
     override = {"action": "pause-scheduling", "region": "eu", "target": "", "reason": "flaky", "ends": stamp(30)}
@@ -203,6 +213,7 @@ def test_a_question_that_is_not_understood_is_not_answered_with_no(holdfast: Com
     holdfast.platform.answers["POST", "/v1/can-i"] = problem(400, "unreadable", "no command 'nonsense'")
     done = holdfast("can-i", "nonsense")
     assert (done.exit_code, done.stdout) == (2, "")
+    assert "; permissions: read, write, " in done.stderr
 
 
 def test_a_right_is_asked_for_as_one(holdfast: CommandLine) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from holdfast.api.kinds import Column, ResourceKind
+from holdfast.api.kinds import SOFT_KINDS, Column, ResourceKind
 from holdfast.cli.connect import ApiClient, connect, is_not_found, to_cli_error
 from holdfast.cli.context import resolve
 from holdfast.cli.errors import CliExitCode, print_error, usage_error
@@ -55,6 +55,8 @@ def get(options: GlobalOptions, asked: GetQuery) -> int:
     tenant = "" if asked.all_tenants or not kind.tenanted else context.tenant
     if names and (asked.selector or asked.all_tenants):
         raise usage_error("use either names or --selector and --all-tenants")
+    if kind.plural in SOFT_KINDS and (asked.watch or asked.selector):
+        raise usage_error(f"{kind.plural} have neither labels nor a watch", "list them again; --sort-by sorts them")
     client = connect(options, context, region=region_for(kind, context, options.region))
     if asked.watch:
         wanted = {(one.tenant, one.name) for one in names}

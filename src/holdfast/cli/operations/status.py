@@ -16,6 +16,8 @@ app = make_app()
 
 #: A contact older than this is marked as stale.
 OLD_MS = 10_000
+#: The field of a region or platform with the time since the last contact; None: there was none.
+CONTACT = "lastContactMsAgo"
 
 
 @command(app)
@@ -104,13 +106,13 @@ def _regions(found: Mapping[str, Any]) -> list[str]:
 
 
 def _last_contact(one: Mapping[str, Any]) -> str:
-    ago = one.get("lastContactMsAgo")
-    return "never" if ago is None else f"{_span(ago)} ago"
+    if CONTACT not in one:  # The server has another version.
+        return "-"
+    return "never" if one[CONTACT] is None else f"{_span(one[CONTACT])} ago"
 
 
 def _is_stale(one: Mapping[str, Any]) -> bool:
-    ago = one.get("lastContactMsAgo")
-    return ago is None or ago > OLD_MS
+    return CONTACT in one and (one[CONTACT] is None or one[CONTACT] > OLD_MS)
 
 
 def _lanes(found: Mapping[str, Any]) -> list[str]:

@@ -38,8 +38,8 @@ def scheduler(
 ) -> None:
     """Run a standalone scheduler of a region.
 
-    For regions whose servers run with `scheduler: none`. A name is for one scheduler: a second one with the same name
-    takes over, and the first one ends.
+    It divides the work with the region's other schedulers, embedded and standalone. Servers with `scheduler: none`
+    embed none. A name is for one scheduler: a second one with the same name takes over, and the first one ends.
     """
     from holdfast.wiring.machine import MachineOptions
     from holdfast.wiring.scheduler import SCHEDULER, run

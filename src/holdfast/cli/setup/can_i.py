@@ -36,7 +36,7 @@ def can_i(options: GlobalOptions, what: What, node: Node = "") -> int:
         told = to_cli_error(error, options.verbose)
         if told.ending is CliExitCode.REFUSED:  # An invalid request is a usage error, not a `no`.
             raise usage_error(
-                str(told), "docs/reference/commands.md lists the commands; permissions:  " + ", ".join(RIGHTS)
+                str(told), "docs/reference/commands.md lists the commands; permissions: " + ", ".join(RIGHTS)
             ) from None
         raise told from None
     printer.print_data("yes" if answer.allowed else "no")

@@ -41,7 +41,7 @@ def contexts(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -
         "": lambda one: "*" if one["current"] else "", "NAME": "name", "SERVERS": "servers", "TENANT": "tenant",
         "REGION": "region",
     }  # fmt: skip
-    hint = "no contexts. hint:  `holdfast config set --context NAME servers=http://127.0.0.1:7400`"
+    hint = "no contexts. hint: `holdfast config set --context NAME servers=http://127.0.0.1:7400`"
     print_report(whole, output, sorted(whole, key=lambda one: str(one["name"])), columns, empty=hint)
 
 
@@ -51,7 +51,7 @@ def use(options: GlobalOptions, name: Annotated[str, typer.Argument(metavar="NAM
     kept = read_config(config_path())
     known = kept.get("contexts") or {}
     if name not in known:
-        raise usage_error(f"there is no context {name!r}; known:  {', '.join(sorted(known)) or 'none'}")
+        raise usage_error(f"there is no context {name!r}; known: {', '.join(sorted(known)) or 'none'}")
     _write({**kept, "current": name})
     printer.print_data(f"context {name} is current")
 
