@@ -46,8 +46,8 @@ from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtu
 from holdfast.stores.indexes.audit_store import AuditDatabase
 from holdfast.stores.indexes.decision_rows import DecisionDatabase
 from holdfast.stores.memory import MemoryStore
-from holdfast.transports.in_process import LocalNetwork
 from tests.support.api.transports import Peer
+from tests.support.hosts.local_network import LocalNetwork
 
 T = TypeVar("T")
 
