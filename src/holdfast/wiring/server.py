@@ -27,7 +27,7 @@ from holdfast.core.ledger.reconciler import scheduler_principal
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.reconcilers import registry
 from holdfast.core.region.definition import REGION
-from holdfast.host.controllers.endpoint_controller import EndpointController
+from holdfast.host.controllers.endpoint_checks import EndpointController
 from holdfast.host.controllers.leader_controllers import LeaderControllers
 from holdfast.host.controllers.reservation_expiry import ReservationExpiry
 from holdfast.host.errors import Stopped

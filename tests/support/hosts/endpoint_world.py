@@ -16,7 +16,7 @@ from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.endpoints import EndpointCheck
-from holdfast.host.controllers.endpoint_controller import EndpointController
+from holdfast.host.controllers.endpoint_checks import EndpointController
 from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
 from tests.support.hosts.ledger_world import Server
 from tests.support.ledgers.region import LINK, REPLICA, a_template, an_assignment

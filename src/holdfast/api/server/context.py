@@ -26,7 +26,7 @@ from holdfast.host.link.platform.request import PositionProofs
 from holdfast.host.ports.transport import Pairs, Transport
 from holdfast.host.protocol.request_signatures import SigningToken
 from holdfast.host.runtime.telemetry import Logger
-from holdfast.host.watch.keepalive import KeepaliveRounds
+from holdfast.host.watch.subscription import KeepaliveRounds
 
 #: Number of headers in a brief reply.
 BRIEF_HEADERS = 3

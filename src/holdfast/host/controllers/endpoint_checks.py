@@ -25,14 +25,17 @@ from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.commands import Move, MoveSlot
 from holdfast.core.region.queries.endpoints import EndpointCheck, check_for, is_published
 from holdfast.core.region.state.tables import RegionState
+from holdfast.core.region.watch import NODE
 from holdfast.host.controllers.leader_controllers import LeaderClient
 from holdfast.host.controllers.ledger_client import Proposer, one_line_error
 from holdfast.host.controllers.recheck_schedule import RecheckSchedule
 from holdfast.host.controllers.worker_pool import WorkerPool
 from holdfast.host.controllers.workqueue import QueueOptions, WorkItem, WorkQueue
+from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
 from holdfast.host.runtime.deadlines import ClockEvent, DeadlinePassed, within
+from holdfast.host.runtime.supervisor import Supervisor
 from holdfast.host.runtime.telemetry import Logger
 
 NAME = "endpoints"
@@ -327,3 +330,43 @@ class EndpointChecks:
                     slot = self._found(move.slot, Phase.READY)
                     if slot is not None and slot.epoch == move.epoch:
                         self._first.retry(move.slot)
+
+
+class EndpointController:
+    """The endpoints of a region, on the server that leads it."""
+
+    def __init__(
+        self,
+        ledger: Ledger[RegionState],
+        asker: EndpointProber,
+        *,
+        seed: int = 0,
+        habits: EndpointOptions | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._asker = asker
+        self._seed = seed
+        self._habits = habits or EndpointOptions()
+
+    async def run(self, leader: Leader[RegionState]) -> None:
+        """Probe and publish until the term ends. Raises if one of its tasks is given up."""
+        given_up: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+        def give_up(_name: str, error: BaseException) -> None:
+            if not given_up.done():
+                given_up.set_result(error)
+
+        ledger, logger = self._ledger, Logger(NAME, server=self._ledger.identity.server)
+        asking = EndpointChecks(
+            LeaderClient(leader, ledger.hub, (NODE,)), ledger, self._asker, self._seed, self._habits, logger
+        )
+        supervisor = Supervisor(ledger.clock, ledger.metrics, logger, on_give_up=give_up)
+        supervisor.start("endpoints/listen", asking.listen)
+        supervisor.start("endpoints/patrol", asking.patrol)
+        supervisor.start("endpoints/send", asking.send)
+        supervisor.start("endpoints/first", asking.work_first)
+        supervisor.start("endpoints/again", asking.work_again)
+        try:
+            raise await given_up
+        finally:
+            await supervisor.stop()
