@@ -103,8 +103,7 @@ def _names(ctx: typer.Context, plural: str) -> list[str]:
 
 
 ObjectArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="KIND NAME", help="Kind and name, or KIND/NAME.", autocompletion=complete_words),
+    list[str], typer.Argument(metavar="KIND NAME", help="Kind and name, or KIND/NAME.", autocompletion=complete_words)
 ]
 
 

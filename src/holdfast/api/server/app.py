@@ -145,7 +145,7 @@ class ApiServer:
             ctx.require(call, refuse_route(call.caller, ctx.state.info.ledger, route.by))
         _require_known_params(route, request)
         if len(request.body) > ctx.limits.body_bytes:
-            raise ApiError(_too_large(len(request.body), ctx.limits.body_bytes))
+            raise ApiError(from_refusal(too_large("bytes in a request", len(request.body), ctx.limits.body_bytes)))
         if route.is_prompt and ctx.ledger.leader is not None:
             return await route.answers(ctx, call)
         async with asyncio.timeout(call.timeout_ms / 1000):
@@ -193,7 +193,3 @@ def _require_known_params(route: Route, request: Request) -> None:
         if route.asks is not None and name not in route.asks:
             hint = did_you_mean(name, route.asks)
             raise ApiError(problem("unreadable", f"there is no parameter {name[:80]!r} here{hint and '; ' + hint}"))
-
-
-def _too_large(size: int, most: int) -> Problem:
-    return from_refusal(too_large("bytes in a request", size, most))

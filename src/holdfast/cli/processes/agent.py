@@ -39,16 +39,13 @@ Gpu = Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Model of o
 Ports = Annotated[str, typer.Option(metavar="A-B", help="Ports for replicas.")]
 TenantUsers = Annotated[str, typer.Option(metavar="A-B", help="User ids for tenants, if the agent is root.")]
 TenantMap = Annotated[
-    Path,
-    typer.Option(metavar="FILE", help="File that maps them to tenants; shared by all agents of a machine."),
+    Path, typer.Option(metavar="FILE", help="File that maps them to tenants; shared by all agents of a machine.")
 ]
 Allow = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TENANT=USER", help="A user that the tenant may run as; may be repeated."),
+    list[str] | None, typer.Option(metavar="TENANT=USER", help="A user that the tenant may run as; may be repeated.")
 ]
 SecretFolder = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Folder of secrets: DIR/TENANT for each tenant.", show_default=False),
+    Path | None, typer.Option(metavar="DIR", help="Folder of secrets: DIR/TENANT for each tenant.", show_default=False)
 ]
 SecretVariable = Annotated[
     list[str] | None,
@@ -64,10 +61,7 @@ Environment = Annotated[
 Tenant = Annotated[
     str, typer.Option("--tenant", metavar="NAME", help="Accept replicas of this tenant only.", show_default=False)
 ]
-ShareUser = Annotated[
-    bool,
-    typer.Option("--share-user", help="Run all tenants as one user if not root: no isolation."),
-]
+ShareUser = Annotated[bool, typer.Option("--share-user", help="Run all tenants as one user if not root: no isolation.")]
 StopWork = Annotated[bool, typer.Option("--stop-work", help="Stop all replicas when the agent stops.")]
 NoCgroups = Annotated[bool, typer.Option("--no-cgroups", help="Enforce limits by polling, without cgroups.")]
 

@@ -26,11 +26,7 @@ Insecure = Annotated[
 ]
 Listen = Annotated[
     str,
-    typer.Option(
-        metavar="TEXT",
-        help="Address that serves metrics at /metrics. Default: none.",
-        show_default=False,
-    ),
+    typer.Option(metavar="TEXT", help="Address that serves metrics at /metrics. Default: none.", show_default=False),
 ]
 Level = Annotated[str, typer.Option(metavar="TEXT", help=f"One of: {', '.join(LEVELS)}.")]
 Form = Annotated[str, typer.Option(metavar="TEXT", help=f"One of: {', '.join(LOG_FORMS)}.")]

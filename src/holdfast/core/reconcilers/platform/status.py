@@ -141,9 +141,5 @@ def _differs(known: WorkloadStatus, wanted: ReportStatus) -> bool:
     said = (wanted.observed_generation, wanted.bound, wanted.ready, wanted.serving, wanted.succeeded, wanted.failed)
     if counts != said:
         return True
-    stored = {one.type: _timeless(one) for one in known.conditions}
+    stored = {one.type: replace(one, since=0) for one in known.conditions}
     return any(stored.get(one.type) != one for one in wanted.conditions)
-
-
-def _timeless(condition: Condition) -> Condition:
-    return replace(condition, since=0)

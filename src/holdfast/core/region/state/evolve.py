@@ -14,9 +14,7 @@ from holdfast.core.region import events as e
 from holdfast.core.region.state import evolve_slots
 from holdfast.core.region.state.evolve_placements import drop_hold, put_hold, slots_placed
 from holdfast.core.region.state.evolve_shipments import APPLY_SHIPPED, assignment_forgotten
-from holdfast.core.region.state.indexes import (
-    index_silent,
-)
+from holdfast.core.region.state.indexes import index_silent
 from holdfast.core.region.state.node_usage import count_node
 from holdfast.core.region.state.tables import RegionState
 
