@@ -21,6 +21,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from holdfast.api.server.app import ApiServer
+from holdfast.api.server.context import ServerContext
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.ledger.reconciler import scheduler_principal
@@ -130,18 +131,18 @@ class Server:
         done = ports.audit()
         stack.push_async_callback(done.close)
         self.audit = AuditIndex(ledger, done, IndexRetention(settings.retention, settings.audit_bytes))
-        self.api = ApiServer(
+        ctx = ServerContext(
             ledger,
             transport,
             limits=ports.limits,
             link=self.link,
-            kept=self.decisions,
+            decisions=self.decisions,
             warnings=lambda: _warnings(settings, transport.last_error()),
             own=self.token.current,
             addresses=(settings.advertise, *settings.reached_at),
             audit=self.audit,
-            run=ports.draw()[0],
         )
+        self.api = ApiServer(ctx, ports.draw()[0])
         transport.serve(self.api.serve)
         stack.push_async_callback(transport.close)
         try:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from holdfast.api.server.app import ApiServer
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.limits import ServerLimits
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.commit.definition import LedgerDefinition
@@ -121,7 +122,8 @@ class Part:
         self.token = ServerTokenKeeper(self.ledger, self.file, token_source(Random(name)), admission.wake)
         self.audit = AuditIndex(self.ledger, AuditDatabase())
         own = self.token.current
-        self.api = ApiServer(self.ledger, peer, limits=limits, kept=self.decisions, own=own, audit=self.audit)
+        ctx = ServerContext(self.ledger, peer, limits=limits, decisions=self.decisions, own=own, audit=self.audit)
+        self.api = ApiServer(ctx)
         peer.serve(self.api.serve)
         self._world = world
         self._tasks: list[asyncio.Task[None]] = []

@@ -51,8 +51,9 @@ class ServerContext:
         self,
         ledger: Ledger[Any],
         transport: Transport,
-        limits: ServerLimits,
-        link: LinkStatus | None,
+        *,
+        limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
+        link: LinkStatus | None = None,
         decisions: DecisionIndex | None = None,
         warnings: Callable[[], Sequence[str]] = tuple,
         own: Callable[[], SigningToken | None] = lambda: None,

@@ -46,7 +46,7 @@ def set_address(options: GlobalOptions, name: Name, address: Address) -> None:
         return None if before[-1] == address else {**found, "spec": {**found["spec"], "address": address}}
 
     with explain_errors(options, f"region/{name}"):
-        connect(options, resolve(options)).edit("regions", name, change)
+        connect(options).edit("regions", name, change)
     printer.print_data(f"region/{name} {'unchanged' if before[-1] == address else f'has the address {address}'}")
 
 
@@ -139,4 +139,4 @@ def attest(
 
 def _send(options: GlobalOptions, tag: str, name: str, reason: str) -> None:
     with explain_errors(options, f"region/{name}"):
-        connect(options, resolve(options)).command(tag, region=name, reason=reason)
+        connect(options).command(tag, region=name, reason=reason)

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli.command import make_app
-from holdfast.cli.processes.machine_options import (
-    Certificate,
-    Form,
-    Insecure,
-    Key,
-    Level,
-    Listen,
-    Server,
-    TokenFile,
-    Trust,
-    parse_server_list,
-    run_machine,
-)
+from holdfast.cli.processes.machine_options import run_machine, with_machine_options
 from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.values.quantities import parse_cpu, parse_memory
 from holdfast.core.model.values.resources import Resources
@@ -69,7 +57,7 @@ NoNamespaces = Annotated[bool, typer.Option("--no-namespaces", help="Let replica
 
 
 def agent(  # long: one line for each option
-    server: Server,
+    common: dict[str, Any],
     node: Node,
     data: Data,
     pool: Pool = "general",
@@ -93,14 +81,6 @@ def agent(  # long: one line for each option
     tenant: Tenant = "",
     share_user: ShareUser = False,
     stop_work: StopWork = False,
-    token_file: TokenFile = "",
-    tls_certificate: Certificate = "",
-    tls_key: Key = "",
-    tls_trust: Trust = "",
-    insecure: Insecure = False,
-    log_level: Level = "info",
-    log_form: Form = "text",
-    listen: Listen = "",
 ) -> None:
     """Run the agent of a node, which runs the replicas bound to it.
 
@@ -113,10 +93,7 @@ def agent(  # long: one line for each option
     from holdfast.wiring.agent import AGENT, NodeOptions, invalid_node_options, run
     from holdfast.wiring.machine import MachineOptions
 
-    options = MachineOptions(
-        AGENT, parse_server_list(server), node, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level,
-        log_form, listen,
-    )  # fmt: skip
+    options = MachineOptions(kind=AGENT, name=node, **common)
     unreadable: list[str] = []
     found = NodeOptions(
         data=data.expanduser().absolute(),
@@ -136,7 +113,7 @@ def agent(  # long: one line for each option
         secret_variables=tuple(_each("secret variable", secret_variable, unreadable)),
         cgroups=not no_cgroups,
         namespaces=not no_namespaces,
-        hidden=tuple(file for file in (token_file, tls_key) if file),
+        hidden=tuple(file for file in (options.token_file, options.tls_key) if file),
         tenant=tenant,
         share_user=share_user,
         stop_work=stop_work,
@@ -181,4 +158,4 @@ def _range(what: str, said: str, unreadable: list[str]) -> tuple[int, int]:
 
 
 app = make_app()
-app.command("agent")(agent)
+app.command("agent")(with_machine_options(agent))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
 from holdfast.core.model.objects.workloads import Workload, WorkloadStatus
 from holdfast.core.model.records.region_reports import ObservedWorkload
-from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
+from holdfast.core.model.values.conditions import ConditionReason, ConditionStatus
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import ReportStatus
 from holdfast.core.platform.queries.completion import deadline_of, is_deadline_open
