@@ -67,7 +67,6 @@ class ObjectRef(NamedTuple):
 
 
 def resolve_kind(word: str) -> ResourceKind:
-    """Return the kind that a word names."""
     found = find_kind(word)
     if found is None:
         from holdfast.cli.targets import foreign_kind

@@ -127,7 +127,6 @@ class _BlockingRequest:
         return response
 
     def read(self, response: HTTPResponse) -> Reply:
-        """Return the complete reply."""
         headers = _headers_of(response)
         if response.status == 200 and response.length is None and http_framing.framing_of(headers) is not None:
             response.close()

@@ -10,12 +10,10 @@ from holdfast.core.model.objects.principals import Permission
 
 
 def pattern_schema(pattern: str, **more: Any) -> Schema:
-    """Return the schema of text with this pattern."""
     return {"type": "string", "pattern": pattern, **more}
 
 
 def ref(name: str) -> Schema:
-    """Return a reference to a schema."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 

@@ -60,7 +60,6 @@ def ledger_of(state: LedgerState) -> str:
 
 
 def table_of(kind: ResourceKind, state: LedgerState) -> Table[Any, Any]:
-    """Return the table of the kind in this ledger."""
     return state.table(_TABLES[ledger_of(state)].get(kind.name, kind.plural))
 
 

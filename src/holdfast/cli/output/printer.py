@@ -86,7 +86,6 @@ class TextTable:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a complete table."""
     return "\n".join(TextTable(headings, rows).lines())
 
 

@@ -74,7 +74,6 @@ class CommandLanes:
         return len(self._lanes[lane])
 
     def size_bytes(self) -> int:
-        """Return the size of all queued commands."""
         return sum(self._bytes.values())
 
     def add(self, waiting: QueuedCommand) -> None:
@@ -130,7 +129,6 @@ class CommandLanes:
             self._count(one, 1)
 
     def drain(self) -> list[QueuedCommand]:
-        """Remove and return all queued commands."""
         everything = [one for queue in self._lanes.values() for one in queue]
         for queue in self._lanes.values():
             queue.clear()

@@ -261,7 +261,6 @@ class FaultInjector:
         return strike((leading or servers)[0], chance)
 
     def slow_store(self, where: str, _chance: Random) -> FaultAction:
-        """Slow a store down."""
         weather = self._world.store(where).set_weather
         return FaultAction([("weather", where)], lambda: weather(SLOW), lambda: weather(self.scene.store_weather))
 
@@ -270,7 +269,6 @@ class FaultInjector:
         return FaultAction([], lambda: self._world.power_cut(where), lambda: None)
 
     def fill(self, where: str, _chance: Random) -> FaultAction:
-        """Fill a store."""
         store = self._world.store(where)
         return FaultAction([("room", where)], store.fill, store.empty)
 

@@ -254,7 +254,6 @@ class OverlayTable(Table[K, V]):
         raise AssertionError("readers, snapshots and digests see durable state only, never an overlay")
 
     def fork(self) -> Table[K, V]:
-        """Return a table with the rows of this overlay."""
         other = self._base.fork()
         self.merge_into(other)
         return other

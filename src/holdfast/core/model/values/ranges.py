@@ -54,7 +54,6 @@ def is_named_once(named: Iterable[int | Range]) -> bool:
 
 
 def contains(runs: Ranges, number: int) -> bool:
-    """Whether a number is in the set."""
     place = bisect_right(runs, number, key=_first)
     return place > 0 and number < runs[place - 1][1]
 

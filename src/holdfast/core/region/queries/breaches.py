@@ -99,7 +99,6 @@ def _is_exposed(state: RegionState, node: Node, slot: Slot) -> bool:
 
 
 def node_overshoots(state: RegionState, node: Node) -> Overshoots:
-    """Return all overshoots of a node."""
     usage = state.node_usage.get(node.uid) or EMPTY_USAGE
     return {**capacity_overshoots(node, usage), **allowed_overshoots(state, node)}
 
