@@ -169,7 +169,7 @@ class Server:
         ledger.leader_tasks["controllers"] = LeaderControllers(
             ledger, registry.of_region(), options=ports.controller_options
         ).run
-        ledger.leader_tasks["endpoints"] = EndpointController(ledger, ports.asker, habits=ports.habits).run
+        ledger.leader_tasks["endpoints"] = EndpointController(ledger, ports.asker, ports.habits).run
         if settings.scheduler == "beside":
             plugins = ports.plugins(self.logger)
             for number in range(1, settings.schedulers + 1):

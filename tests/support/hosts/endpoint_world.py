@@ -76,9 +76,7 @@ class EndpointWorld:
         self.town = town
         self.session = 0
         self.number = 0
-        server.ledger.leader_tasks["endpoints"] = EndpointController(
-            server.ledger, town.asks_from(server), habits=habits
-        ).run
+        server.ledger.leader_tasks["endpoints"] = EndpointController(server.ledger, town.asks_from(server), habits).run
 
     async def set_up(self, count: int, *, ports: int = 1, address: str = "10.0.0.1", batch: bool = False) -> None:
         """So many replicas that run."""

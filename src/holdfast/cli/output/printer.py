@@ -135,25 +135,21 @@ def parse_instant(text: str) -> datetime | None:
         return None
 
 
-def format_age(text: Any, now: datetime | None = None) -> str:
+def format_age(text: Any) -> str:
     """Format the age of a time of the API: `5s`, `3m`, `2h`, `4d`."""
     then = parse_instant(str(text)) if text else None
     if then is None:
         return "-"
-    return format_span(_seconds(now) - then.timestamp())
+    return format_span(time.time() - then.timestamp())
 
 
-def format_until(text: Any, now: datetime | None = None) -> str:
+def format_until(text: Any) -> str:
     """Format the time until a time of the API: `5s`, `3m`, or `2h ago`."""
     then = parse_instant(str(text)) if text else None
     if then is None:
         return "-"
-    left = then.timestamp() - _seconds(now)
+    left = then.timestamp() - time.time()
     return format_span(left) if left >= 0 else f"{format_span(-left)} ago"
-
-
-def _seconds(now: datetime | None) -> float:
-    return now.timestamp() if now is not None else time.time()
 
 
 def format_span(seconds: float) -> str:

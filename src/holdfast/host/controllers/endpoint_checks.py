@@ -49,31 +49,23 @@ class EndpointChecks:
     """The endpoint checks of one term."""
 
     def __init__(
-        self,
-        region: LeaderClient[RegionState],
-        ledger: Ledger[Any],
-        asker: EndpointProber,
-        seed: int,
-        habits: EndpointOptions,
-        logger: Logger,
+        self, leader: Leader[RegionState], ledger: Ledger[RegionState], asker: EndpointProber, habits: EndpointOptions
     ) -> None:
-        self._region = region
+        self._region = LeaderClient(leader, ledger.hub, (NODE,))
         self._clock = ledger.clock
         self._metrics = ledger.metrics
         self._asker = asker
         self._habits = habits
-        self._logger = logger
+        self._logger = Logger(NAME, server=ledger.identity.server)
         retries = QueueOptions(backoff_max_ms=habits.retry_most_ms)
-        self._first = WorkQueue(self._clock, "endpoints/first", seed=seed, options=retries)
-        self._again: RecheckSchedule[SlotKey] = RecheckSchedule(
-            self._clock, habits.again_ms, habits.again_per_second, seed
-        )
+        self._first = WorkQueue(self._clock, "endpoints/first", options=retries)
+        self._again = RecheckSchedule[SlotKey](self._clock, habits.again_ms, habits.again_per_second)
         #: Serving replicas with a probe in flight; another one may start.
         self._under_way: dict[SlotKey, None] = {}
         self._room = ClockEvent()
         #: The check of each serving replica, and its rows.
         self._questions: dict[SlotKey, tuple[Slot, Node, Assignment, EndpointCheck]] = {}
-        self._proposer = Proposer(NAME, region, self._clock, self._metrics, habits.submit_ms)
+        self._proposer = Proposer(NAME, self._region, self._clock, self._metrics, habits.submit_ms)
         #: The last published slots per node, with epoch and phase.
         self._there: dict[Revision, set[SlotKey]] = {}
         self._seen: dict[SlotKey, tuple[Revision, Phase]] = {}
@@ -335,18 +327,10 @@ class EndpointChecks:
 class EndpointController:
     """The endpoints of a region, on the server that leads it."""
 
-    def __init__(
-        self,
-        ledger: Ledger[RegionState],
-        asker: EndpointProber,
-        *,
-        seed: int = 0,
-        habits: EndpointOptions | None = None,
-    ) -> None:
+    def __init__(self, ledger: Ledger[RegionState], asker: EndpointProber, habits: EndpointOptions) -> None:
         self._ledger = ledger
         self._asker = asker
-        self._seed = seed
-        self._habits = habits or EndpointOptions()
+        self._habits = habits
 
     async def run(self, leader: Leader[RegionState]) -> None:
         """Probe and publish until the term ends. Raises if one of its tasks is given up."""
@@ -356,11 +340,11 @@ class EndpointController:
             if not given_up.done():
                 given_up.set_result(error)
 
-        ledger, logger = self._ledger, Logger(NAME, server=self._ledger.identity.server)
-        asking = EndpointChecks(
-            LeaderClient(leader, ledger.hub, (NODE,)), ledger, self._asker, self._seed, self._habits, logger
+        ledger = self._ledger
+        asking = EndpointChecks(leader, ledger, self._asker, self._habits)
+        supervisor = Supervisor(
+            ledger.clock, ledger.metrics, Logger(NAME, server=ledger.identity.server), on_give_up=give_up
         )
-        supervisor = Supervisor(ledger.clock, ledger.metrics, logger, on_give_up=give_up)
         supervisor.start("endpoints/listen", asking.listen)
         supervisor.start("endpoints/patrol", asking.patrol)
         supervisor.start("endpoints/send", asking.send)

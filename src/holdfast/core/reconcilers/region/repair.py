@@ -21,9 +21,14 @@ from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.reconcilers.region import repair_breaches
 from holdfast.core.reconcilers.region.keyed import PerNode
 from holdfast.core.reconcilers.region.node_health import counts_as_gone_at, skips_the_brake
+from holdfast.core.reconcilers.region.repair_breaches import (
+    breaches_near,
+    holding_nodes,
+    reconcile_breach,
+    useless_holds,
+)
 from holdfast.core.region.commands import DropHold, Move, MoveSlot
 from holdfast.core.region.queries.fence import fenced_at
 from holdfast.core.region.state.lookups import slots_on
@@ -54,19 +59,19 @@ class RepairReconciler(PerNode):
             # An override that opens only removes authority; one that ends may return it.
             overrides = state.overrides if kind == "override" else state.platform_overrides
             return () if overrides.get(key) is not None else reconciler.EVERYTHING  # type: ignore[arg-type]
-        nodes = [key] if kind == "node" else repair_breaches.holding_nodes(state, touched)
-        return [*nodes, *repair_breaches.breaches_near(state, touched)]
+        nodes = [key] if kind == "node" else holding_nodes(state, touched)
+        return [*nodes, *breaches_near(state, touched)]
 
     def reconcile(self, state: RegionState, key: reconciler.ReconcileKey, now: Instant) -> reconciler.ReconcileResult:
         pause = active_overrides(state, now).repair
         paused = pause.ends if pause is not None else 0
         if isinstance(key, tuple):
-            return repair_breaches.reconcile_breach(state, key, now, paused)
+            return reconcile_breach(state, key, now, paused)
         node = state.nodes.get(key)  # type: ignore[arg-type]
         if node is None:
             return reconciler.NO_CHANGES
         gone = _fenced_at(state, node) if node.session_ended else []
-        held = repair_breaches.useless_holds(state, node, now)
+        held = useless_holds(state, node, now)
         moves = [_fence(slot) for slot, at in gone if now >= max(at, paused)]
         commands: list[Any] = [*(Move(chunk) for chunk in reconciler.chunked(moves))]
         commands += [DropHold(uid) for uid, at in held if now >= max(at, paused)]

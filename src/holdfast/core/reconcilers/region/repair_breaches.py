@@ -32,8 +32,15 @@ from holdfast.core.model.values.resources import amount_of, names_in
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.reconcilers.region.slot_groups import slot_groups
 from holdfast.core.region.commands import CloseBreach, Stop
-from holdfast.core.region.queries import breaches
 from holdfast.core.region.queries.accounts import paid_until
+from holdfast.core.region.queries.breaches import (
+    HOLD_TOO_LARGE,
+    excluded,
+    is_evicted,
+    keeper_of,
+    overshoot_now,
+    why_displaced,
+)
 from holdfast.core.region.state.lookups import slots_on
 from holdfast.core.region.state.tables import RegionState
 
@@ -73,7 +80,7 @@ def reconcile_breach(state: RegionState, key: ReconcileKey, now: Instant, paused
     breach = state.breaches.get(key)  # type: ignore[arg-type]
     if breach is None:
         return NO_CHANGES
-    if not breaches.overshoot_now(state, breach.invariant, breach.key):
+    if not overshoot_now(state, breach.invariant, breach.key):
         return ReconcileResult((ProposedCommand(CloseBreach(breach.invariant, breach.key)),))
     due: list[Slot] = []
     again: list[Instant] = []
@@ -90,14 +97,12 @@ def useless_holds(state: RegionState, node: Node, now: Instant) -> list[tuple[Re
     """Return the holds on a node that have become useless, each with the time to drop it."""
     found: list[tuple[Revision, Instant]] = []
     holds = (state.node_usage.get(node.uid) or EMPTY_USAGE).holds
-    kept_by = breaches.keeper_of(state, node) if holds else ""
+    kept_by = keeper_of(state, node) if holds else ""
     for uid in holds:
         held = state.holds[uid]
-        why, until = breaches.why_displaced(state, held, now, kept_by), paid_until(state, held.account)
+        why, until = why_displaced(state, held, now, kept_by), paid_until(state, held.account)
         if why or until is not None:
-            found.append(
-                (uid, _too_small_until(state, node) if why == breaches.HOLD_TOO_LARGE else 0 if why else until or 0)
-            )
+            found.append((uid, _too_small_until(state, node) if why == HOLD_TOO_LARGE else 0 if why else until or 0))
     return found
 
 
@@ -133,9 +138,9 @@ def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instan
     if breach.invariant != REGION_ALLOWED:
         yield from ((slot, breach.deadline) for slot in _too_much(state, node, what[0]))
         return
-    for slot in breaches.excluded(state, node):
+    for slot in excluded(state, node):
         if slot.phase in STOPPABLE:
-            yield slot, breach.opened if breaches.is_evicted(state, node, slot) else breach.deadline
+            yield slot, breach.opened if is_evicted(state, node, slot) else breach.deadline
 
 
 def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:
