@@ -69,8 +69,7 @@ Reopen = Callable[[ProblemReport], bool]
 
 class LeaseRenewal(Struct, frozen=True, rename="camel"):
     """The lease that a renewal returned: the session lives for `worth_ms` after `sent`, on the client's monotonic
-    clock.
-    """
+    clock."""
 
     worth_ms: int
     term: int = 0
@@ -94,8 +93,7 @@ def open_session(caller: Requester, actor: str) -> Operation[str]:
 
 def renew(caller: Requester, session: str) -> Operation[LeaseRenewal]:
     """Renew a session. Raises `SessionEndedError` if it has ended. The lease counts from before the first attempt, so
-    it is never too long.
-    """
+    it is never too long."""
     sent = caller.means.now()
     body = msgspec.json.encode({"session": session})
     reply = yield from caller.call(caller.request("POST", "/v1/renewals", body=body))

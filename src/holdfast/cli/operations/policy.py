@@ -73,8 +73,7 @@ def activate(options: GlobalOptions, revision: Revision, stage: Staged = Activat
 @command(app, without=("tenant", "region"))
 def rollback(options: GlobalOptions, revision: Taken, to: To = "", reason: ReasonOption = "") -> None:
     """Roll a revision back for good. The revision of --to replaces it everywhere. Without --to, it is the previous
-    active revision of the same policy, or else the built-in policy.
-    """
+    active revision of the same policy, or else the built-in policy."""
     if not revision[:1].isdigit():
         raise usage_error(
             f"{revision}: a revision is required, because the rollback is final",

@@ -37,8 +37,7 @@ Stopped = Annotated[bool, typer.Option("--stopped", help="Attest that they do no
 @command(app, "set-address", without=("tenant", "region"))
 def set_address(options: GlobalOptions, name: Name, address: Address) -> None:
     """Set the address at which the platform reaches a region. Without it, the region reports to the platform, and the
-    platform sends nothing to it.
-    """
+    platform sends nothing to it."""
     before: list[str] = []
 
     def change(found: dict[str, Any]) -> dict[str, Any] | None:

@@ -28,8 +28,7 @@ _STEERING = re.compile(r"(\x1b\[(?:[0-2]|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\
 
 def print_data(text: str) -> None:
     """Print data. On a terminal, control characters are escaped, whatever their origin; a program gets the text
-    unchanged.
-    """
+    unchanged."""
     sys.stdout.write(f"{escape_controls(text) if sys.stdout.isatty() else text}\n")
 
 
