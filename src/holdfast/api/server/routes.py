@@ -10,7 +10,7 @@ from holdfast.api.server import machines
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.forwarding import to_region
 from holdfast.api.server.objects import batch, writes
-from holdfast.api.server.reports import access, audit, decisions, discovery, queue, quota, repairs, schedulers, status
+from holdfast.api.server.reports import access, audit, decisions, discovery, quota, repairs, schedulers, status
 from holdfast.api.server.request import ApiRequest
 from holdfast.core.ledger.commit.authorization import MACHINES, PEOPLE
 from holdfast.host.ports.transport import Reply, StreamReply
@@ -82,5 +82,5 @@ REGION_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "bindings"): {"GET": Route(machines.bindings, ("agent",), asks=("session",))},
     ("v1", "decisions"): {"GET": Route(decisions.decisions, READERS, asks=decisions.QUERY_PARAMS)},
     ("v1", "log"): {"GET": Route(machines.log, ("scheduler",), asks=("since",))},
-    ("v1", "queue"): {"GET": Route(queue.queue, READERS, asks=queue.QUERY_PARAMS)},
+    ("v1", "queue"): {"GET": Route(decisions.queue, READERS, asks=decisions.QUEUE_PARAMS)},
 }

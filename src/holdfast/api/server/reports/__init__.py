@@ -6,8 +6,7 @@
 - `status`     leader, age, degraded parts, regions of a server; what works but needs attention
 - `audit`      who sent which command, with its outcome
 - `quota`      quota, grants and usage by tenant and region
-- `queue`      scheduling requests in their order, and why they wait
 - `schedulers` the live schedulers of a region, and how their proposals fare
-- `decisions`  what schedulers decided
+- `decisions`  what schedulers decided; scheduling requests in their order, and why they wait
 - `repairs`    operations that have not completed
 """
