@@ -32,7 +32,6 @@ RESERVED_PERCENT = 10
 
 _MIB = 1 << 20
 
-
 #: Interval between two measurements of the node load.
 POLL_MS = 5_000
 #: Longest time that listing the folder of cached images may take.

@@ -39,7 +39,6 @@ SINGLE_WORKLOADS = 60
 #: Workloads that are opened before their proposals, which are valid for seconds, are sent.
 AT_ONCE = 20
 
-
 #: Figures of this benchmark, and of its restart in a new process.
 ROWS = (
     "ledger.batch100.sqlite", "ledger.single64.sqlite", "ledger.commit_p99.during_snapshot",

@@ -19,7 +19,6 @@ UncheckedOption = Annotated[
     bool, typer.Option("--unchecked", help="Skip local checks of fields, for a server newer than this program.")
 ]
 
-
 #: The variable by which a shell requests completions.
 COMPLETE = "_HOLDFAST_COMPLETE"
 _KEY = "holdfast.options"

@@ -29,7 +29,6 @@ from holdfast.host.ports.transport import StreamDeclined, TransportError, first_
 #: The awaited condition. Its argument is the object, or None while there is none.
 Predicate = Callable[[requester.Document | None], bool]
 
-
 #: Shortest silence limit of a stream in a `wait_for`, whatever time is left.
 SHORT_MS = 250
 

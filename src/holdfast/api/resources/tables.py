@@ -39,7 +39,6 @@ DIGEST_SHOWN = 12
 #: Prefix of the uid of a platform override, where a region shows it with its own.
 PLATFORM_PREFIX = "platform/"
 
-
 V = TypeVar("V", bound=Struct)
 
 

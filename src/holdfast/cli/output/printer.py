@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 WHY_SHOWN = 100
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
-
 #: Our own colours (group 1), and every character that controls a terminal: move, hide, set a title, answer.
 _STEERING = re.compile(r"(\x1b\[(?:[0-2]|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 

@@ -34,7 +34,6 @@ SHARES = {
 QUEUED_MAX, QUEUED_BYTES = 10_000, 64 << 20
 RESERVED, RESERVED_BYTES = 100, 2 << 20
 
-
 #: The smallest cost of a command, in bytes.
 COST_MIN = 64
 

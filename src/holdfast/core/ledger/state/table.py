@@ -30,7 +30,6 @@ V = TypeVar("V")
 SOME = 509
 MANY = 4093
 
-
 #: Shards of a fork that are freed per step.
 FREED_AT_ONCE = 64
 

@@ -27,7 +27,6 @@ from holdfast.core.region.state.tables import RegionState
 #: Why a hold on a node that has become too small is released.
 HOLD_TOO_LARGE = "no-room"
 
-
 Overshoots = dict[tuple[str, str], int]
 
 
