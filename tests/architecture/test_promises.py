@@ -52,7 +52,7 @@ CODES = Senders(("holdfast.core.ledger", "holdfast.core.platform", "holdfast.cor
 REASON_SENDERS = Senders(
     ("holdfast.core.platform", "holdfast.core.reconcilers", "holdfast.core.scheduling", "holdfast.host",
      "holdfast.core.region.queries.node_conditions"),
-    ("holdfast.core.region.queries.replica_health", "holdfast.core.scheduling", "holdfast.host.scheduler.loop",
+    ("holdfast.core.region.queries.workload_report", "holdfast.core.scheduling", "holdfast.host.scheduler.loop",
      "holdfast.core.agent", "holdfast.agent"),
 )  # fmt: skip
 RIGHTS = Senders(("holdfast.core", "holdfast.api.server"))

@@ -16,9 +16,9 @@ from holdfast.client.errors import NotFoundError, OutcomeUnknownError, RefusedEr
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.host.ports.transport import Reply, Request, RequestHandler, StreamReply
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
-from holdfast.transports.in_process import LocalNetwork, LocalTransport
 from tests.support.api.document_server import DocumentServer
 from tests.support.api.scripted_servers import ok, says, thing
+from tests.support.hosts.local_network import LocalNetwork, LocalTransport
 
 
 class Stage:

@@ -28,7 +28,7 @@ from holdfast.replay.compare import compare
 from holdfast.replay.divergence import Divergence, DivergenceKind, earliest
 from holdfast.replay.effects import EFFECT_BYTES
 from holdfast.replay.refold import refold
-from holdfast.sim.runs.record import record_run
+from holdfast.sim.runs.run import record_run
 from holdfast.sim.scenario import parse
 from tests.replay.test_recording import RUN, Log, a_trimmed_recording, recorded
 from tests.support.event_loop import run

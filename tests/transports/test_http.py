@@ -32,8 +32,6 @@ from holdfast.host.ports.transport import (
     Unreachable,
     first_value,
 )
-from holdfast.transports import blocking_http as plain_module
-from holdfast.transports import http_client as asking_module
 from holdfast.transports import http_connection, http_framing
 from holdfast.transports.blocking_http import BlockingHttpTransport
 from holdfast.transports.http_connection import ConnectionLimits
@@ -557,14 +555,13 @@ async def test_an_answer_without_an_end_is_not_gathered(head: str) -> None:
     server = await asyncio.start_server(pour, "127.0.0.1", 0)
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asking_module, "MESSAGE_MAX_BYTES", most)
+        patch.setattr(http_framing, "MESSAGE_MAX_BYTES", most)
         async with asking() as client:
             for asked in (client.call(address, HELLO, 60_000), anext(client.stream(address, HELLO, 60_000))):
                 told = 0
                 with pytest.raises(NoAnswer, match="an answer of more than"):
                     await asked
                 assert told < 50 * most  # what the sockets hold, and no more
-        patch.setattr(plain_module, "MESSAGE_MAX_BYTES", most)
         told = 0
         with pytest.raises(NoAnswer, match="an answer of more than"):
             await aside(lambda: BlockingHttpTransport().call(address, HELLO, 60_000))

@@ -32,7 +32,6 @@ RESERVED_PERCENT = 10
 
 _MIB = 1 << 20
 
-
 #: Interval between two measurements of the node load.
 POLL_MS = 5_000
 #: Longest time that listing the folder of cached images may take.
@@ -136,10 +135,10 @@ async def report_node_load(session: SessionClient, clock: Clock, node: str, fari
         await clock.sleep(POLL_MS)
 
 
-def detect_capacity(folder: Path, meminfo: Path = Path("/proc/meminfo")) -> Resources:
+def detect_capacity(folder: Path) -> Resources:
     """Return the capacity of this machine, less the reserved share. The disk is that of the agent's folder."""
     cpu = len(os.sched_getaffinity(0)) * 1_000
-    memory = _memory_mib(meminfo)
+    memory = _memory_mib(Path("/proc/meminfo"))
     disk = shutil.disk_usage(folder).free // _MIB
     return Resources(_offered(cpu), _offered(memory), _offered(disk), 0)
 

@@ -22,7 +22,6 @@ from holdfast.host.runtime.deadlines import DeadlinePassed, within
 #: Status codes that pass: all but client and server errors.
 _WELL = range(200, 400)
 
-
 #: Longest time for the lookup of a host name.
 LOOKUP_MS = 5_000
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return the word that was probably meant; empty if none is near."""
-
     plain = {_plain(known): known for known in reversed(tuple(words))}
     word = _plain(word[:64])
     if word in plain:

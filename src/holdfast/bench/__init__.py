@@ -4,8 +4,7 @@ Contents: measurements and their targets. Only the command line imports them; `c
 
 - `report`          results, targets, baselines, the report and its JSON
 - `core`            the pure core: decide, fork, memory
-- `ledger`          a ledger on SQLite as a server runs it
-- `ledger_restart`  a restart of that ledger in a new process
+- `ledger`          a ledger on SQLite as a server runs it, and its restart in a new process
 - `store`           the embedded store: commits alone and during a snapshot
 - `api`             a server over HTTP
 - `road`            from the platform to its regions

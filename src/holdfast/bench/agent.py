@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from holdfast.bench import report
 from holdfast.bench.fixtures.dev_clients import (
     CLASS,
     LOOK_SECONDS,
@@ -37,18 +38,6 @@ from holdfast.bench.fixtures.dev_clients import (
 )
 from holdfast.bench.load.agent_load import AgentFleet, FleetStats
 from holdfast.bench.load.load_process import LoadProcess
-from holdfast.bench.report import (
-    BenchReport,
-    BenchResult,
-    ReportBuilder,
-    Unmeasured,
-    at_least,
-    at_most,
-    p99,
-    require,
-    temporary_folder,
-    time_limit,
-)
 from holdfast.client.async_client import AsyncClient
 from holdfast.client.errors import NotFoundError
 from holdfast.core.model.objects.principals import format_token, hash_secret
@@ -91,7 +80,7 @@ class ServerSample(Struct, frozen=True):
     seq: int
 
 
-async def measure_sessions(folder: Path, *, small: bool = False) -> list[BenchResult]:
+async def measure_sessions(folder: Path, *, small: bool = False) -> list[report.BenchResult]:
     """Measure percent of one core, batches in the log, and answered heartbeats per second.
 
     The baselines: the same server without agents, all answered heartbeats, and four per lease.
@@ -101,7 +90,7 @@ async def measure_sessions(folder: Path, *, small: bool = False) -> list[BenchRe
         await admit_agents(clients)
         region, ready = clients.regions[0], read_ready_file(folder / REGIONS[0])
         if ready is None:
-            raise Unmeasured("the region's server is no longer ready")
+            raise report.Unmeasured("the region's server is no longer ready")
         alone, _ = await _watched(region, ready.pid, size.alone_seconds)
         async with LoadProcess.running(
             LOAD_MODULE, AgentFleet(ready.address, format_token(TOKEN, SECRET), size.agents)
@@ -110,14 +99,14 @@ async def measure_sessions(folder: Path, *, small: bool = False) -> list[BenchRe
             before = await _lived(other)
             percent, batches = await _watched(region, ready.pid, size.watched_seconds)
             after = await _lived(other)
-    require(
+    report.require(
         (after.broken, after.over) == (before.broken, before.over), f"streams or sessions ended: {before} to {after}"
     )
     answered, wanted = after.renewed - before.renewed, size.agents * 4_000 / DEFAULTS.session_lease
     return [
-        at_most("agent.sessions2000", percent, "percent", alone, 20),
-        at_most("agent.sessions2000_log", batches, "batches", answered, 0),
-        at_least("agent.sessions2000_rate", answered / (after.when - before.when), "/s", wanted, wanted * LEAST),
+        report.at_most("agent.sessions2000", percent, "percent", alone, 20),
+        report.at_most("agent.sessions2000_log", batches, "batches", answered, 0),
+        report.at_least("agent.sessions2000_rate", answered / (after.when - before.when), "/s", wanted, wanted * LEAST),
     ]
 
 
@@ -147,16 +136,16 @@ async def _look(region: AsyncClient, pid: int) -> ServerSample:
     return ServerSample(time.monotonic(), time.clock_gettime(clock), int(status["token"].split(":")[2]))
 
 
-async def measure_serving(folder: Path, *, small: bool = False) -> list[BenchResult]:
+async def measure_serving(folder: Path, *, small: bool = False) -> list[report.BenchResult]:
     """Measure from before the write until a watch shows the serving replica. Baseline: the write."""
     warm_up, workloads = SERVING_SMALL if small else SERVING
-    async with dev_clients(folder, agents=NODES) as clients, time_limit(SECONDS_EACH * (warm_up + workloads)):
+    async with dev_clients(folder, agents=NODES) as clients, report.time_limit(SECONDS_EACH * (warm_up + workloads)):
         times = await _times(clients, warm_up + workloads)
     took, wrote = zip(*times[warm_up:], strict=True)
     written = statistics.median(wrote)
     return [
-        at_most("agent.serving_p50", statistics.median(took), "s", written, 1, took),
-        at_most("agent.serving_p99", p99(took), "s", written, 3, took),
+        report.at_most("agent.serving_p50", statistics.median(took), "s", written, 1, took),
+        report.at_most("agent.serving_p99", report.p99(took), "s", written, 3, took),
     ]
 
 
@@ -192,7 +181,7 @@ def _service() -> Any:
     """Return the template of the example's critical service."""
     file = example()
     if file is None:
-        raise Unmeasured("the example, whose service is started, exists only in a source checkout")
+        raise report.Unmeasured("the example, whose service is started, exists only in a source checkout")
     (found,) = [one for one in documents_in(file) if one["metadata"]["name"] == "risk-api"]
     return found["spec"]["template"]
 
@@ -202,10 +191,10 @@ def _serving(workload: Document) -> str:
     return str(workload["metadata"]["name"]) if workload.get("status", {}).get("serving") == 1 else ""
 
 
-def run(*, small: bool = False) -> BenchReport:
+def run(*, small: bool = False) -> report.BenchReport:
     """Measure all figures of agents."""
-    sheet = ReportBuilder()
-    with sheet.part(*SERVING_ROWS, *SESSION_ROWS), temporary_folder() as folder:
+    sheet = report.ReportBuilder()
+    with sheet.part(*SERVING_ROWS, *SESSION_ROWS), report.temporary_folder() as folder:
         with sheet.part(*SERVING_ROWS):
             sheet.add(*asyncio.run(measure_serving(folder / "serving", small=small)))
         with sheet.part(*SESSION_ROWS):

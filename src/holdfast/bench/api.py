@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.api.server.app import ApiServer
-from holdfast.api.server.limits import ServerLimits
+from holdfast.api.server.context import ServerContext
 from holdfast.bench import report
 from holdfast.bench.fixtures.ledger_load import LedgerLoad, leading_ledger
 from holdfast.bench.fixtures.region import SCHEDULER
@@ -69,7 +69,7 @@ async def _measure(sheet: report.ReportBuilder, folder: Path, size: ApiSize) -> 
     await transport.start()
     try:
         async with leading_ledger(folder / "ledger", size.nodes, server=transport.address) as load:
-            api = ApiServer(load.ledger, transport, limits=ServerLimits())
+            api = ApiServer(ServerContext(load.ledger, transport))
             transport.serve(api.serve)
             serving = asyncio.create_task(api.run())
             try:

@@ -8,23 +8,36 @@ new process.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import msgspec
+from msgspec import Struct
+
 from holdfast.bench import report
 from holdfast.bench.fixtures.ledger_load import LedgerLoad, leading_ledger
 from holdfast.bench.fixtures.region import SLOTS_EACH
-from holdfast.bench.ledger_restart import measure_restart
 from holdfast.bench.store import RawFile
+from holdfast.core.ledger.builtin.overrides import OpenOverride
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.region.definition import REGION
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
+from holdfast.host.ports.clock import SystemClock
+from holdfast.stores.sqlite.store import SqliteStore
 
+#: The code of the new process.
+_CODE = "import sys; from holdfast.bench.ledger import main; main(*sys.argv[1:])"
 TAIL_EACH = 10
 SINGLE_WORKLOADS = 60
 #: Workloads that are opened before their proposals, which are valid for seconds, are sent.
 AT_ONCE = 20
-
 
 #: Figures of this benchmark, and of its restart in a new process.
 ROWS = (
@@ -123,3 +136,65 @@ async def _snapshot(load: LedgerLoad, raw: RawFile, workloads: int) -> list[repo
 def _cut(items: list[Any], size: int) -> Iterator[list[Any]]:
     for first in range(0, len(items), size):
         yield items[first : first + size]
+
+
+class RestartMeasurement(Struct, frozen=True):
+    """Report of the new process: time of its first accepted command, and its memory before and after."""
+
+    accepted: float
+    slots: int
+    empty_bytes: int
+    resident_bytes: int
+
+
+def measure_restart(folder: Path, slots: int) -> list[report.BenchResult]:
+    """Start a process on this store and wait until it accepts a command."""
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", _CODE, str(folder)], check=False, capture_output=True, timeout=600)
+    report.require(
+        not done.returncode, f"the new process ended with {done.returncode}: {done.stderr.decode()[-400:].strip()}"
+    )
+    found = msgspec.json.decode(done.stdout, type=RestartMeasurement)
+    report.require(found.slots == slots, f"{found.slots} slots after the restart, not {slots}")
+    per_slot = (found.resident_bytes - found.empty_bytes) / slots
+    return [
+        report.at_most("ledger.restart.1m", found.accepted - start, "s", _read_seconds(folder), 10),
+        report.at_most("ledger.memory.per_slot", per_slot, "bytes", size / slots, 1_536),
+    ]
+
+
+def _read_seconds(folder: Path) -> float:
+    """Return the baseline of a restart: the seconds to read every file of the store once."""
+    start = time.perf_counter()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            path.read_bytes()
+    return time.perf_counter() - start
+
+
+def main(folder: str) -> None:
+    """Run in the new process: print the measurement as JSON."""
+    empty = report.resident_bytes()
+    print(msgspec.json.encode(asyncio.run(_restart(Path(folder), empty))).decode())
+
+
+async def _restart(folder: Path, empty: int) -> RestartMeasurement:
+    clock = SystemClock()
+    store = await SqliteStore.open(folder)
+    ledger = Ledger(REGION, store, clock, ServerIdentity("again"))
+    serving = asyncio.create_task(ledger.run())
+    try:
+        while ledger.role is not Role.LEADING:
+            report.require(not serving.done(), "the ledger ended before it became leader")
+            await asyncio.sleep(0.005)
+        command = OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "bench", "", "measured", clock.wall() + 3_600_000)
+        answer = await ledger.submit(Envelope("person/bench", command, clock.wall(), key="restart"))
+        report.require(isinstance(answer, Committed), answer)
+        accepted = time.monotonic()
+        state = ledger.durable.state
+        return RestartMeasurement(accepted, len(state.slots), empty, report.resident_bytes())
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
+        await store.close()

@@ -30,8 +30,7 @@ _T = TypeVar("_T")
 
 class BenchResult(Struct, frozen=True):
     """One figure, with the best and the worst of its measurements. `met` follows `direction`: `>=` the target for
-    rates, `<=` for costs.
-    """
+    rates, `<=` for costs."""
 
     name: str
     value: float
@@ -76,8 +75,7 @@ class Unmeasured(Exception):
 
 def require(holds: object, why: object) -> None:
     """Check a condition of a measurement. If it does not hold, the figure is reported as failed and the next one
-    follows.
-    """
+    follows."""
     if not holds:
         raise Unmeasured(str(why))
 
@@ -123,8 +121,7 @@ class ReportBuilder:
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """Yield a folder on the measured disk (that of the current folder), deleted afterwards. Use it within the `part` of
-    all figures that need it, so that a failure to create it becomes their reason.
-    """
+    all figures that need it, so that a failure to create it becomes their reason."""
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
         yield Path(name)
 

@@ -86,8 +86,7 @@ def _generation(assignment: Document) -> int:
 
 class _Applied(Struct, frozen=True):
     """Workloads applied at once: seconds until all were acknowledged and until the request was answered; growth of the
-    log in bytes per thousand workloads, and in batches.
-    """
+    log in bytes per thousand workloads, and in batches."""
 
     seconds: float
     written: float
@@ -125,8 +124,7 @@ class _Look(Struct, frozen=True):
 
 async def _applied(clients: BenchClients, workloads: int) -> tuple[float, float, int, int]:
     """Apply all workloads. Return the seconds from the request until every region has acknowledged the last assignment,
-    and until its answer; and the platform's batches before and after.
-    """
+    and until its answer; and the platform's batches before and after."""
     platform = clients.platform
     first = (await _look(platform)).seq
     documents = [workload(f"applied-{number:04}", "1", THREE) for number in range(workloads)]

@@ -28,8 +28,7 @@ REGIONS = ("eu", "us", "ap")
 
 class SimSize(Struct, frozen=True):
     """Size of the cluster; virtual seconds to place everything, length and number of measurements; scenarios and seeds
-    of each. Scenarios None: all.
-    """
+    of each. Scenarios None: all."""
 
     nodes: int = 20
     replicas: int = 30

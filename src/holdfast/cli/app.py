@@ -36,10 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queue": ("workloads.queue", "Show scheduling requests in queue order, and why they wait."),
     "decisions": ("workloads.decisions", "Show what schedulers decided, newest first."),
     "explain": ("workloads.explain", "Explain why a workload waits, or why a slot is on its node."),
-    "quota": (
-        "operations.quota",
-        "Show quota, grants and usage by tenant and region.",
-    ),
+    "quota": ("operations.quota", "Show quota, grants and usage by tenant and region."),
     "audit": ("operations.audit", "Show who sent which command, when, and the outcome."),
     "repair": ("operations.repair", "List stuck operations, their owner and the next step."),
     "region": ("operations.region", "Set a region's address; declare it lost, attest, or forget it."),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -19,36 +19,30 @@ UncheckedOption = Annotated[
     bool, typer.Option("--unchecked", help="Skip local checks of fields, for a server newer than this program.")
 ]
 
-
 #: The variable by which a shell requests completions.
 COMPLETE = "_HOLDFAST_COMPLETE"
 _KEY = "holdfast.options"
 
-Context = Annotated[str, typer.Option("--context", metavar="NAME", help="Use this context of the configuration.")]
-Server = Annotated[str, typer.Option("--server", metavar="URL", help="Server to use; separate several by commas.")]
-Tenant = Annotated[str, typer.Option("--tenant", "-t", metavar="NAME", help="Tenant of the objects.")]
-Region = Annotated[
-    str, typer.Option("--region", "-r", metavar="NAME", help="Send requests to this region, not to the platform.")
-]
-TokenFile = Annotated[str, typer.Option("--token-file", metavar="PATH", help="File with the bearer token.")]
-Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="Time limit, such as 30s or 5m.")]
-Verbose = Annotated[
-    int,
-    typer.Option(
-        "--verbose", "-v", count=True, help="Print requests to stderr; -vv: stack traces.", show_default=False
-    ),
-]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Allow plain http to other machines.", show_default=False)]
-
 GLOBAL_OPTIONS: dict[str, Any] = {
-    "context": Context,
-    "server": Server,
-    "tenant": Tenant,
-    "region": Region,
-    "token_file": TokenFile,
-    "timeout": Timeout,
-    "verbose": Verbose,
-    "insecure": Insecure,
+    "context": Annotated[str, typer.Option("--context", metavar="NAME", help="Use this context of the configuration.")],
+    "server": Annotated[
+        str, typer.Option("--server", metavar="URL", help="Server to use; separate several by commas.")
+    ],
+    "tenant": Annotated[str, typer.Option("--tenant", "-t", metavar="NAME", help="Tenant of the objects.")],
+    "region": Annotated[
+        str, typer.Option("--region", "-r", metavar="NAME", help="Send requests to this region, not to the platform.")
+    ],
+    "token_file": Annotated[str, typer.Option("--token-file", metavar="PATH", help="File with the bearer token.")],
+    "timeout": Annotated[str, typer.Option("--timeout", metavar="TIME", help="Time limit, such as 30s or 5m.")],
+    "verbose": Annotated[
+        int,
+        typer.Option(
+            "--verbose", "-v", count=True, help="Print requests to stderr; -vv: stack traces.", show_default=False
+        ),
+    ],
+    "insecure": Annotated[
+        bool, typer.Option("--insecure", help="Allow plain http to other machines.", show_default=False)
+    ],
 }
 #: Defaults of global options, unless an empty text.
 _DEFAULTS: dict[str, Any] = {"verbose": 0, "insecure": False}
@@ -103,24 +97,31 @@ def _names(ctx: typer.Context, plural: str) -> list[str]:
 
 
 ObjectArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="KIND NAME", help="Kind and name, or KIND/NAME.", autocompletion=complete_words),
+    list[str], typer.Argument(metavar="KIND NAME", help="Kind and name, or KIND/NAME.", autocompletion=complete_words)
 ]
 
 
-def global_options(
-    ctx: typer.Context,
-    context: Context = "",
-    server: Server = "",
-    tenant: Tenant = "",
-    region: Region = "",
-    token_file: TokenFile = "",
-    timeout: Timeout = "",
-    verbose: Verbose = 0,
-    insecure: Insecure = False,
-) -> None:
+def global_options(ctx: typer.Context, **given: Any) -> None:
     """Store the options given before the command's name."""
-    ctx.meta[_KEY] = GlobalOptions(context, server, tenant, region, token_file, timeout, verbose, insecure)
+    ctx.meta[_KEY] = GlobalOptions(**given)
+
+
+def _set_parameters(run: Any, own: Iterable[inspect.Parameter], common: Iterable[str]) -> None:
+    """Give the function the context, its own parameters and these global options, for typer to read."""
+    named = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("ctx", named, annotation=typer.Context),
+        *(one.replace(kind=named) for one in own),
+        *(
+            inspect.Parameter(one, named, annotation=GLOBAL_OPTIONS[one], default=_DEFAULTS.get(one, ""))
+            for one in common
+        ),
+    ]
+    run.__signature__ = inspect.Signature(parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+
+
+_set_parameters(global_options, (), GLOBAL_OPTIONS)
 
 
 def make_app(help: str = "", **settings: Any) -> typer.Typer:
@@ -164,18 +165,8 @@ def command(
             raise typer.Exit(run_command(act, options.verbose))
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        common = {one: kind for one, kind in GLOBAL_OPTIONS.items() if one not in {parameter.name for parameter in own}}
-        named = inspect.Parameter.KEYWORD_ONLY
-        parameters = [
-            inspect.Parameter("ctx", named, annotation=typer.Context),
-            *(one.replace(kind=named) for one in own),
-            *(
-                inspect.Parameter(one, named, annotation=kind, default=_DEFAULTS.get(one, ""))
-                for one, kind in common.items()
-            ),
-        ]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        common = [one for one in GLOBAL_OPTIONS if one not in {parameter.name for parameter in own}]
+        _set_parameters(run, own, common)
         run.__doc__, run.__name__ = function.__doc__, function.__name__
         app.command(name, **settings)(run)
         return function

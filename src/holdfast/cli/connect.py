@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.cli.context import CliContext
+from holdfast.cli.context import CliContext, resolve
 from holdfast.cli.errors import CliError, CliExitCode, FieldLocator, from_problem, usage_error
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.core.model.values.addresses import is_exposed
@@ -26,8 +26,9 @@ else:
 ATTEMPT_MS = 10_000
 
 
-def connect(options: GlobalOptions, context: CliContext, *, region: str = "") -> ApiClient:
+def connect(options: GlobalOptions, context: CliContext | None = None, *, region: str = "") -> ApiClient:
     """Return a client of the context's servers, or of a region through them. It sends nothing yet."""
+    context = context or resolve(options)
     from holdfast.client.config import ClientConfig
 
     if "/" in region or region in (".", ".."):

@@ -46,7 +46,6 @@ def usage_error(message: str, hint: str = "", lines: Sequence[str] = ()) -> CliE
 
 
 def print_error(trouble: CliError) -> None:
-    """Print the error to stderr."""
     from holdfast.cli.output.printer import escape_controls
     from holdfast.core.model.objects.principals import redact_secrets
 
@@ -58,7 +57,6 @@ def print_error(trouble: CliError) -> None:
 
 
 def exit_code_of(problem: Mapping[str, Any]) -> CliExitCode:
-    """Return the exit code of a problem."""
     status = problem.get("status")
     if status in (401, 403):
         return CliExitCode.DENIED

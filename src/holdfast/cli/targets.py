@@ -67,7 +67,6 @@ class ObjectRef(NamedTuple):
 
 
 def resolve_kind(word: str) -> ResourceKind:
-    """Return the kind that a word names."""
     found = find_kind(word)
     if found is None:
         from holdfast.cli.targets import foreign_kind
@@ -127,8 +126,7 @@ def object_label(document: Mapping[str, Any]) -> str:
 
 def region_for(kind: ResourceKind, context: CliContext, asked: str) -> str:
     """Return the region that receives requests for this kind; empty: the configured server. `asked` is the flag's
-    value.
-    """
+    value."""
     if "region" not in kind.ledger:
         if asked:
             hint = f"leave --region out; `holdfast get assignments --region {asked}` shows the region's share"

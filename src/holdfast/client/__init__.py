@@ -16,7 +16,7 @@ or a clock. The package imports `api.kinds` and nothing else of `api`. It opens 
 - `reports`          status, whoami, can-i, quota, audit, repairs, queue, decisions, schema
 - `watch_cache`      the objects that a watch has emitted
 - `watch`            watches that resume by themselves, and `wait_for` on a watch
-- `machine_session`  sessions of machines: numbered commands, lease renewals
+- `commands`         commands by their tag; sessions of machines: numbered commands, lease renewals
 - `async_client`     `AsyncClient`, over any transport: operations as its methods
 - `blocking_client`  `Client`: the same operations, blocking; importing it imports no event loop
 """

@@ -16,10 +16,9 @@ from copy import copy
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from holdfast.client import commands, machine_session, objects, reports, requester, watch
-from holdfast.client.commands import CommandResult
+from holdfast.client import commands, objects, reports, requester, watch
+from holdfast.client.commands import CommandResult, Reopen
 from holdfast.client.config import ClientConfig, ClientRuntime, random_fraction
-from holdfast.client.machine_session import Reopen
 from holdfast.client.watch import WatchStream
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import StreamDeclined, Transport, TransportError
@@ -136,13 +135,13 @@ class AsyncClient(_OperationRunner[requester.Requester]):
 
     # Machines
 
-    open_session = _call(machine_session.open_session)
-    renew = _call(machine_session.renew)
-    send = _call(machine_session.send)
+    open_session = _call(commands.open_session)
+    renew = _call(commands.renew)
+    send = _call(commands.send)
 
     def speaker(self, actor: str, reopen: Reopen | None = None) -> AsyncMachineSession:
         """Return a machine session over this client."""
-        one = machine_session.MachineSession(self._caller, actor, reopen)
+        one = commands.MachineSession(self._caller, actor, reopen)
         return AsyncMachineSession(self._transport, self._clock, one)
 
     async def _events(self, watching: requester.Operation[None]) -> AsyncGenerator[requester.WatchEvent, None]:
@@ -158,12 +157,12 @@ class AsyncClient(_OperationRunner[requester.Requester]):
             await hands.let_go()
 
 
-class AsyncMachineSession(_OperationRunner[machine_session.MachineSession]):
-    """A machine that sends commands in sessions (`client.machine_session`)."""
+class AsyncMachineSession(_OperationRunner[commands.MachineSession]):
+    """A machine that sends commands in sessions (`client.commands`)."""
 
-    open = _call(machine_session.MachineSession.open)
-    renew = _call(machine_session.MachineSession.renew)
-    send = _call(machine_session.MachineSession.send)
+    open = _call(commands.MachineSession.open)
+    renew = _call(commands.MachineSession.renew)
+    send = _call(commands.MachineSession.send)
 
     @property
     def session(self) -> str:

@@ -17,10 +17,9 @@ from copy import copy
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from holdfast.client import commands, machine_session, objects, reports, requester, watch
-from holdfast.client.commands import CommandResult
+from holdfast.client import commands, objects, reports, requester, watch
+from holdfast.client.commands import CommandResult, Reopen
 from holdfast.client.config import ClientConfig, ClientRuntime, random_fraction
-from holdfast.client.machine_session import Reopen
 from holdfast.client.watch import WatchStream
 from holdfast.host.ports.transport import Reply, Request, StreamDeclined, TransportError
 
@@ -156,13 +155,13 @@ class Client(_OperationRunner[requester.Requester]):
 
     # Machines
 
-    open_session = _call(machine_session.open_session)
-    renew = _call(machine_session.renew)
-    send = _call(machine_session.send)
+    open_session = _call(commands.open_session)
+    renew = _call(commands.renew)
+    send = _call(commands.send)
 
     def speaker(self, actor: str, reopen: Reopen | None = None) -> BlockingMachineSession:
         """Return a machine session over this client."""
-        one = machine_session.MachineSession(self._caller, actor, reopen)
+        one = commands.MachineSession(self._caller, actor, reopen)
         return BlockingMachineSession(self._transport, self._sleep, one)
 
     def _events(self, watching: requester.Operation[None]) -> Generator[requester.WatchEvent, None, None]:
@@ -178,12 +177,12 @@ class Client(_OperationRunner[requester.Requester]):
             hands.let_go()
 
 
-class BlockingMachineSession(_OperationRunner[machine_session.MachineSession]):
-    """A machine that sends commands in sessions (`client.machine_session`)."""
+class BlockingMachineSession(_OperationRunner[commands.MachineSession]):
+    """A machine that sends commands in sessions (`client.commands`)."""
 
-    open = _call(machine_session.MachineSession.open)
-    renew = _call(machine_session.MachineSession.renew)
-    send = _call(machine_session.MachineSession.send)
+    open = _call(commands.MachineSession.open)
+    renew = _call(commands.MachineSession.renew)
+    send = _call(commands.MachineSession.send)
 
     @property
     def session(self) -> str:

@@ -41,8 +41,7 @@ class ListResult(Struct, frozen=True):
 
 class WriteResult(Struct, frozen=True):
     """The result of a write. `outcome`: created, configured, unchanged. For a delete: deleted, or deleting while
-    finalizers hold the object.
-    """
+    finalizers hold the object."""
 
     object: Document
     outcome: str
@@ -51,8 +50,7 @@ class WriteResult(Struct, frozen=True):
 
 class BatchItemResult(Struct, frozen=True):
     """The result of one document of a batch: created, configured or unchanged. With a problem: refused, or unknown if
-    it may have been executed.
-    """
+    it may have been executed."""
 
     outcome: str
     object: Document = {}
@@ -83,8 +81,7 @@ def list_all(
     caller: Requester, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = ""
 ) -> Operation[ListResult]:
     """Return all objects at one log position, read in pages of `limit`. Raises `RevisionGoneError` if that position was
-    trimmed too often.
-    """
+    trimmed too often."""
     path, query = collection(kind), (*selection(caller, kind, tenant, selector), ("limit", str(limit)))
     for start in range(LIST_STARTS):
         first = yield from caller.read("GET", path, query, level=read)
@@ -124,8 +121,7 @@ def put(
     idempotency_key: str = "",
 ) -> Operation[WriteResult]:
     """Create or change an object to match the document. Raises `ConflictError` if it is not at `if_match`, or exists
-    and `create_only` is set.
-    """
+    and `create_only` is set."""
     document = owned(caller, document)
     metadata = document["metadata"]
     path = single(document["kind"], metadata["name"], metadata.get("tenant", ""))
@@ -192,8 +188,7 @@ def edit(
     caller: Requester, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = ""
 ) -> Operation[WriteResult]:
     """Get, change and put an object; retry with the newest revision after a conflict. `change` returns the document to
-    put, or None to leave the object as it is. Raises the last `ConflictError` if every attempt conflicts.
-    """
+    put, or None to leave the object as it is. Raises the last `ConflictError` if every attempt conflicts."""
     level = ""
     for attempt in range(EDITS):
         found = yield from get(caller, kind, name, tenant, read=level)
@@ -218,8 +213,7 @@ def revision_of(document: Document) -> str:
 
 def owned(caller: Requester, document: Document) -> Document:
     """Return the document with the default tenant if it needs one and names none. Raises `ValueError` if kind or name
-    is missing.
-    """
+    is missing."""
     metadata = document.get("metadata")
     if not document.get("kind") or not isinstance(metadata, dict) or not metadata.get("name"):
         raise ValueError("a document needs `kind` and `metadata.name`")

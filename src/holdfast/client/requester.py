@@ -33,8 +33,7 @@ LATER_MS = 600_000
 
 class Requester:
     """State that the operations of one client share. A copy for a region shares servers and settings; each region's
-    ledger has its own revision token.
-    """
+    ledger has its own revision token."""
 
     def __init__(self, access: ClientConfig, means: ClientRuntime) -> None:
         self.access = access
@@ -115,8 +114,7 @@ class Requester:
 
     def _first_sent(self, key: str) -> Pairs:
         """Return the first-sent header for a late retry; the server forgets keys after a window and must not execute an
-        old write as new. A recent key gets no header, because this client's clock may be wrong.
-        """
+        old write as new. A recent key gets no header, because this client's clock may be wrong."""
         at = key_created_at(key)
         if not at or self.means.wall() - at < LATER_MS:
             return ()
@@ -160,8 +158,7 @@ def if_match_header(if_match: str | None) -> Pairs:
 
 def decode_reply(reply: Reply, shape: type[T], *, wrote: str | None = None) -> T:
     """Decode a successful reply, JSON or msgpack. `wrote` is the idempotency key of the answered write: if the reply
-    cannot be decoded, that write has an unknown outcome.
-    """
+    cannot be decoded, that write has an unknown outcome."""
     decode = msgspec.msgpack.decode if "msgpack" in first_value(reply.headers, "content-type") else msgspec.json.decode
     try:
         return decode(reply.body, type=shape)
@@ -230,6 +227,5 @@ Operation = Generator[ClientEffect, Any, T]
 
 def resume(call: Operation[Any], came: Any) -> ClientEffect:
     """Resume an operation with the result of its effect (an error is thrown) and return its next effect. At the end it
-    raises `StopIteration` with the operation's result.
-    """
+    raises `StopIteration` with the operation's result."""
     return call.throw(came) if isinstance(came, TransportError) else call.send(came)

@@ -89,8 +89,7 @@ class RetryState:
 
     def failed(self, error: TransportError, *, was_hurried: bool = False) -> None:
         """Record a transport error. If the deadline shortened the attempt (`was_hurried`), an earlier answer of a
-        server remains the problem to report: it contains more than a timeout.
-        """
+        server remains the problem to report: it contains more than a timeout."""
         if not (was_hurried and self._problem.status):
             self._problem = errors.problem_from_transport(self.server, error)
         self.may_be_done |= not isinstance(error, Unreachable)
@@ -98,8 +97,7 @@ class RetryState:
 
     def broke(self, problem: errors.ProblemReport) -> None:
         """Record the end of a stream that had delivered messages. The next server follows after a back-off, never at
-        once.
-        """
+        once."""
         self._problem = problem
         self._go(self._servers.after(self.server))
         self._tried.add(self.server)

@@ -29,7 +29,6 @@ from holdfast.host.ports.transport import StreamDeclined, TransportError, first_
 #: The awaited condition. Its argument is the object, or None while there is none.
 Predicate = Callable[[requester.Document | None], bool]
 
-
 #: Shortest silence limit of a stream in a `wait_for`, whatever time is left.
 SHORT_MS = 250
 
@@ -46,8 +45,7 @@ class _Line(Struct):
 
 class WatchStream:
     """One watch. With `until`, an instant of the monotonic clock, it raises `WatchDeadline` then; otherwise it never
-    ends.
-    """
+    ends."""
 
     def __init__(
         self,
@@ -71,8 +69,7 @@ class WatchStream:
 
     def run(self) -> requester.Operation[None]:
         """Emit events. Raises a `RefusedError` if the server refuses the watch. Raises `UnavailableError` if no server
-        answers the first list; later failures are retried without end.
-        """
+        answers the first list; later failures are retried without end."""
         if not self._token:
             yield from self._hand_out((yield from self._snapshot()), silent=not self._initial)
         tries = self._caller.tries(forever=True)
@@ -190,8 +187,7 @@ def wait_for(
     caller: requester.Requester, kind: str, name: str, predicate: Predicate, timeout_ms: int, tenant: str = ""
 ) -> requester.Operation[requester.Document | None]:
     """Wait until the predicate holds and return the object, None if it does not exist then. Raises `WaitTimeoutError`
-    otherwise.
-    """
+    otherwise."""
     until = caller.means.now() + timeout_ms
     hurried = caller.hurried(max(1, timeout_ms))
     watching = WatchStream(hurried, kind, tenant=tenant, name=name, initial=True, until=until).run()

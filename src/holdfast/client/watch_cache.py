@@ -37,8 +37,7 @@ class WatchCache:
 
     def compare(self, listed: Iterable[Document]) -> Iterator[tuple[str, Document]]:
         """Yield the differences between the emitted objects and this list. Deletions come first, so that a name is free
-        before it is used again. A change counts as emitted when the next one is requested.
-        """
+        before it is used again. A change counts as emitted when the next one is requested."""
         present = {_identity(found): found for found in listed}
         gone = [stub for identity, (_, stub) in self._handed_out.items() if identity not in present]
         for stub in gone:

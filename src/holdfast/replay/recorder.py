@@ -54,7 +54,6 @@ def ledger_kind(ledger: str) -> LedgerKind:
 
 
 async def ledger_name_in(store: RecordableStore) -> str:
-    """Return the name of a store's ledger."""
     for _, raw in await store.manifests():
         with suppress(Corrupt):
             return decode_manifest(raw).ledger
@@ -85,7 +84,6 @@ class _Folding:
         self._entries.append(RecordedBatch(stored.raw, stored.digest, effects))
 
     def recorded(self, which: LedgerKind, name: str, start: SnapshotStart | None) -> LedgerRecording:
-        """Return the complete recording."""
         digest = b"" if self._watched is None else state_digest(self._watched.state)
         return LedgerRecording(name, which, start, tuple(self._entries), digest)
 

@@ -69,7 +69,6 @@ class RunPlan(Struct, frozen=True, array_like=True):
 
 PLATFORM_NAME = "platform"
 
-
 #: The first byte is not text, and translated line ends are noticed.
 MAGIC = b"\x89hfr\r\n\x1a\n"
 VERSION = 1

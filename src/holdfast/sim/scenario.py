@@ -23,7 +23,6 @@ from holdfast.core.region.definition import REGION
 
 FOLDER = Path("scenarios")
 
-
 FAULTS = (
     "crash", "lose-node", "lose-zone", "lose-region", "pause", "step-clock", "partition", "isolate", "clog", "swizzle",
     "cut-link", "cut-store", "stale-view", "hang-store", "depose", "slow-store", "power-cut", "fill", "deafen",

@@ -13,5 +13,4 @@ permission and no JSON body. It imports neither `api` nor `client`; `stores` is 
 - `http_client`          outgoing requests on aiohttp, each sent once
 - `http_transport`       `HttpTransport`: server and client in one, for servers and agents; counts new connections
 - `blocking_http`        `BlockingHttpTransport`: without an event loop, for the command line
-- `in_process`           the same port between hosts of one process, for tests and the simulator
 """

@@ -15,15 +15,7 @@ from urllib.parse import urlsplit
 
 from holdfast.core.model.values.addresses import is_cleartext
 from holdfast.host.ports.transport import NoAnswer, Pairs, Reply, Request, StreamDeclined, Unreachable
-from holdfast.transports.http_framing import (
-    MESSAGE_MAX_BYTES,
-    PLAINTEXT_REFUSED,
-    StreamDecoder,
-    framing_of,
-    parse_headers,
-    request_target,
-    strip_hop_headers,
-)
+from holdfast.transports import http_framing
 from holdfast.transports.tls import TlsConfig, client_context, connect_error_text
 
 READ_BYTES = 1 << 16
@@ -64,10 +56,10 @@ class BlockingHttpTransport:
         try:
             response = call.send(connection)
             headers = _headers_of(response)
-            framing = framing_of(headers) if response.status == 200 else None
+            framing = http_framing.framing_of(headers) if response.status == 200 else None
             if framing is None:
                 raise StreamDeclined(call.read(response))
-            unframing = StreamDecoder(framing)
+            unframing = http_framing.StreamDecoder(framing)
             while data := call.read_some(response, idle_ms / 1000):
                 yield from unframing.feed(data)
             if not unframing.is_between:
@@ -102,7 +94,7 @@ class _BlockingRequest:
             assert parts.scheme in ("http", "https"), f"a peer is named by its URL: {self._peer}"
             host, port = parts.hostname or "", parts.port
             if not insecure and is_cleartext(parts.scheme, host):
-                raise Unreachable(f"{self.what}: {PLAINTEXT_REFUSED}")
+                raise Unreachable(f"{self.what}: {http_framing.PLAINTEXT_REFUSED}")
             if parts.scheme == "https":
                 connection: HTTPConnection = HTTPSConnection(host, port, context=client_context(tls))
             else:
@@ -117,8 +109,8 @@ class _BlockingRequest:
     def send(self, connection: HTTPConnection) -> HTTPResponse:
         """Send the request and return the head of the reply."""
         request, self._sock = self._request, connection.sock
-        connection.putrequest(request.verb, request_target(request), skip_accept_encoding=True)
-        for name, value in strip_hop_headers(request.headers):
+        connection.putrequest(request.verb, http_framing.request_target(request), skip_accept_encoding=True)
+        for name, value in http_framing.strip_hop_headers(request.headers):
             connection.putheader(name, value.encode())
         if request.body or request.verb not in ("GET", "HEAD", "DELETE", "OPTIONS"):
             connection.putheader("content-length", str(len(request.body)))
@@ -135,17 +127,16 @@ class _BlockingRequest:
         return response
 
     def read(self, response: HTTPResponse) -> Reply:
-        """Return the complete reply."""
         headers = _headers_of(response)
-        if response.status == 200 and response.length is None and framing_of(headers) is not None:
+        if response.status == 200 and response.length is None and http_framing.framing_of(headers) is not None:
             response.close()
             raise StreamDeclined(Reply(406, body=b"this is answered with a stream"))
         parts, size = [], 0
         while data := self.read_some(response, self._left()):
             size += len(data)
-            if size > MESSAGE_MAX_BYTES:
+            if size > http_framing.MESSAGE_MAX_BYTES:
                 response.close()
-                raise NoAnswer(f"{self.what}: an answer of more than {MESSAGE_MAX_BYTES} bytes")
+                raise NoAnswer(f"{self.what}: an answer of more than {http_framing.MESSAGE_MAX_BYTES} bytes")
             parts.append(data)
         return Reply(response.status, headers, b"".join(parts))
 
@@ -170,7 +161,9 @@ class _BlockingRequest:
 
 
 def _headers_of(response: HTTPResponse) -> Pairs:
-    return parse_headers((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.getheaders())
+    return http_framing.parse_headers(
+        (name.encode("latin-1"), value.encode("latin-1")) for name, value in response.getheaders()
+    )
 
 
 def _is_stale(connection: HTTPConnection) -> bool:

@@ -29,16 +29,7 @@ from yarl import URL
 
 from holdfast.core.model.values.addresses import is_cleartext
 from holdfast.host.ports.transport import NoAnswer, Reply, Request, StreamDeclined, TransportError, Unreachable
-from holdfast.transports.http_framing import (
-    MESSAGE_MAX_BYTES,
-    PLAINTEXT_REFUSED,
-    PeerBuffers,
-    StreamDecoder,
-    framing_of,
-    parse_headers,
-    request_target,
-    strip_hop_headers,
-)
+from holdfast.transports import http_framing
 from holdfast.transports.tls import connect_error_text
 
 KEEPALIVE_S = 30.0
@@ -116,7 +107,7 @@ class HttpClient:
         self._context = context
         self._insecure = insecure
         self._waits: dict[CancellableTimeout, None] = {}
-        self.arriving = PeerBuffers()
+        self.arriving = http_framing.PeerBuffers()
         connector = TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=KEEPALIVE_S)
         self._session = ClientSession(
             connector=connector,
@@ -149,14 +140,14 @@ class HttpClient:
         try:
             async with CancellableTimeout(self._waits, idle_ms):
                 response = await self._begin(peer, request, attempt)
-            headers = parse_headers(response.raw_headers)
-            framing = framing_of(headers) if response.status == 200 else None
+            headers = http_framing.parse_headers(response.raw_headers)
+            framing = http_framing.framing_of(headers) if response.status == 200 else None
             if framing is None:
                 async with CancellableTimeout(self._waits, idle_ms):
                     raise StreamDeclined(
                         Reply(response.status, headers, await _read_body(response, peer, self.arriving))
                     )
-            unframing = StreamDecoder(framing)
+            unframing = http_framing.StreamDecoder(framing)
             while data := await self._next(response, idle_ms):
                 messages = unframing.feed(data)
                 self.arriving.keep(peer, unframing.kept - kept)
@@ -188,17 +179,17 @@ class HttpClient:
     async def _begin(self, peer: str, request: Request, attempt: SingleAttempt) -> ClientResponse:
         body = request.body
         try:
-            url = URL(peer.rstrip("/") + request_target(request), encoded=True)
+            url = URL(peer.rstrip("/") + http_framing.request_target(request), encoded=True)
             _ = url.port  # parsed only here; the port may be invalid
         except ValueError as error:
             raise attempt.failed(error) from error
         # Check the parsed URL, not its text: another parser might find another host in the text.
         if not self._insecure and is_cleartext(url.scheme, url.host or ""):
-            raise attempt.failed(PLAINTEXT_REFUSED)
+            raise attempt.failed(http_framing.PLAINTEXT_REFUSED)
         response = await self._session.request(
             request.verb,
             url,
-            headers=strip_hop_headers(request.headers),
+            headers=http_framing.strip_hop_headers(request.headers),
             data=(body if len(body) <= _WHOLE_BYTES else io.BytesIO(body)) if body else None,
             allow_redirects=False,
             ssl=self._context(),
@@ -210,21 +201,25 @@ class HttpClient:
         return response
 
 
-async def _read_reply(response: ClientResponse, peer: str, arriving: PeerBuffers) -> Reply:
-    headers = parse_headers(response.raw_headers)
-    if response.status == 200 and framing_of(headers) is not None and "Content-Length" not in response.headers:
+async def _read_reply(response: ClientResponse, peer: str, arriving: http_framing.PeerBuffers) -> Reply:
+    headers = http_framing.parse_headers(response.raw_headers)
+    if (
+        response.status == 200
+        and http_framing.framing_of(headers) is not None
+        and "Content-Length" not in response.headers
+    ):
         response.close()
         raise StreamDeclined(Reply(406, body=b"this is answered with a stream"))
     return Reply(response.status, headers, await _read_body(response, peer, arriving))
 
 
-async def _read_body(response: ClientResponse, peer: str, arriving: PeerBuffers) -> bytes:
+async def _read_body(response: ClientResponse, peer: str, arriving: http_framing.PeerBuffers) -> bytes:
     """Return the complete body. Raise `ValueError` above the size limit, since a peer may send without end."""
     parts, size = list[bytes](), 0
     try:
         while data := await response.content.readany():
-            if size + len(data) > MESSAGE_MAX_BYTES:
-                raise ValueError(f"an answer of more than {MESSAGE_MAX_BYTES} bytes")
+            if size + len(data) > http_framing.MESSAGE_MAX_BYTES:
+                raise ValueError(f"an answer of more than {http_framing.MESSAGE_MAX_BYTES} bytes")
             arriving.keep(peer, len(data))
             size += len(data)
             parts.append(data)

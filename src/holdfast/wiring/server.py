@@ -21,13 +21,14 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from holdfast.api.server.app import ApiServer
+from holdfast.api.server.context import ServerContext
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.ledger.reconciler import scheduler_principal
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.reconcilers import registry
 from holdfast.core.region.definition import REGION
-from holdfast.host.controllers.endpoint_controller import EndpointController
+from holdfast.host.controllers.endpoint_checks import EndpointController
 from holdfast.host.controllers.leader_controllers import LeaderControllers
 from holdfast.host.controllers.reservation_expiry import ReservationExpiry
 from holdfast.host.errors import Stopped
@@ -130,18 +131,18 @@ class Server:
         done = ports.audit()
         stack.push_async_callback(done.close)
         self.audit = AuditIndex(ledger, done, IndexRetention(settings.retention, settings.audit_bytes))
-        self.api = ApiServer(
+        ctx = ServerContext(
             ledger,
             transport,
             limits=ports.limits,
             link=self.link,
-            kept=self.decisions,
+            decisions=self.decisions,
             warnings=lambda: _warnings(settings, transport.last_error()),
             own=self.token.current,
             addresses=(settings.advertise, *settings.reached_at),
             audit=self.audit,
-            run=ports.draw()[0],
         )
+        self.api = ApiServer(ctx, ports.draw()[0])
         transport.serve(self.api.serve)
         stack.push_async_callback(transport.close)
         try:
@@ -168,7 +169,7 @@ class Server:
         ledger.leader_tasks["controllers"] = LeaderControllers(
             ledger, registry.of_region(), options=ports.controller_options
         ).run
-        ledger.leader_tasks["endpoints"] = EndpointController(ledger, ports.asker, habits=ports.habits).run
+        ledger.leader_tasks["endpoints"] = EndpointController(ledger, ports.asker, ports.habits).run
         if settings.scheduler == "beside":
             plugins = ports.plugins(self.logger)
             for number in range(1, settings.schedulers + 1):

@@ -38,7 +38,6 @@ from holdfast.host.ports.clock import SystemClock
 from holdfast.host.ports.transport import Reply, Request, StreamReply
 from holdfast.stores.registry import open_store
 from holdfast.transports.http_transport import HttpTransport
-from holdfast.transports.in_process import LocalTransport
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.config.validation import invalid_settings
 from tests.support.api.api_cluster import (
@@ -53,6 +52,7 @@ from tests.support.api.api_cluster import (
     secret_of,
 )
 from tests.support.event_loop import in_a_loop
+from tests.support.hosts.local_network import LocalTransport
 from tests.support.ledgers.region import a_template, an_assignment
 
 BANK = a_tenant("bank")

@@ -20,11 +20,10 @@ from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.platform.commands import Report
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.region_summary import summary_of
 from holdfast.core.region.queries.workload_report import workload_report
 from holdfast.host.link.region import reports as region_reports
 from tests.support.ledgers.platform import PlatformBench, a_workload, a_world
-from tests.support.ledgers.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
+from tests.support.ledgers.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment, summary_of
 
 WORKLOADS = 3
 SLOTS = 3

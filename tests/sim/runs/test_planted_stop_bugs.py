@@ -128,8 +128,8 @@ def withdrawn_at_once(patch: pytest.MonkeyPatch) -> None:
     """An address is taken from the list after one question without an answer."""
     begin = EndpointChecks.__init__
 
-    def hasty(self: Any, region: Any, ledger: Any, asker: Any, seed: int, habits: Any, logger: Any) -> None:
-        begin(self, region, ledger, asker, seed, replace(habits, failures=1), logger)
+    def hasty(self: Any, leader: Any, ledger: Any, asker: Any, habits: Any) -> None:
+        begin(self, leader, ledger, asker, replace(habits, failures=1))
 
     patch.setattr(EndpointChecks, "__init__", hasty)
 

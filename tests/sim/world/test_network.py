@@ -12,9 +12,11 @@ from random import Random
 import pytest
 
 from holdfast.host.ports.transport import NoAnswer, Reply, Request, StreamReply, Transport, TransportError, Unreachable
-from holdfast.sim.world.links import CALM, ROUGH, NetworkConditions
+from holdfast.sim.world.links import CALM, NetworkConditions
 from holdfast.sim.world.network import SimNetwork, SimTransport
 from holdfast.sim.world.virtual_loop import VirtualLoop, run_virtual
+
+ROUGH = NetworkConditions(latency_ms=(1, 50), loss=0.03, duplication=0.03, answer_loss=0.03, slow=0.02, slow_ms=5_000)
 
 
 def get(path: str, body: bytes = b"") -> Request:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from holdfast.api.server.app import ApiServer
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.limits import ServerLimits
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.commit.definition import LedgerDefinition
@@ -46,8 +47,8 @@ from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtu
 from holdfast.stores.indexes.audit_store import AuditDatabase
 from holdfast.stores.indexes.decision_rows import DecisionDatabase
 from holdfast.stores.memory import MemoryStore
-from holdfast.transports.in_process import LocalNetwork
 from tests.support.api.transports import Peer
+from tests.support.hosts.local_network import LocalNetwork
 
 T = TypeVar("T")
 
@@ -121,7 +122,8 @@ class Part:
         self.token = ServerTokenKeeper(self.ledger, self.file, token_source(Random(name)), admission.wake)
         self.audit = AuditIndex(self.ledger, AuditDatabase())
         own = self.token.current
-        self.api = ApiServer(self.ledger, peer, limits=limits, kept=self.decisions, own=own, audit=self.audit)
+        ctx = ServerContext(self.ledger, peer, limits=limits, decisions=self.decisions, own=own, audit=self.audit)
+        self.api = ApiServer(ctx)
         peer.serve(self.api.serve)
         self._world = world
         self._tasks: list[asyncio.Task[None]] = []

@@ -14,8 +14,8 @@ from holdfast.sim.world.network import SimNetwork
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.transports.http_connection import ConnectionLimits
 from holdfast.transports.http_transport import HttpTransport
-from holdfast.transports.in_process import LocalNetwork
 from tests.support import event_loop
+from tests.support.hosts.local_network import LocalNetwork
 
 
 class Peer(Transport, Protocol):

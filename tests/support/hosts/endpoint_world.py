@@ -16,7 +16,7 @@ from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.endpoints import EndpointCheck
-from holdfast.host.controllers.endpoint_controller import EndpointController
+from holdfast.host.controllers.endpoint_checks import EndpointController
 from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
 from tests.support.hosts.ledger_world import Server
 from tests.support.ledgers.region import LINK, REPLICA, a_template, an_assignment
@@ -76,9 +76,7 @@ class EndpointWorld:
         self.town = town
         self.session = 0
         self.number = 0
-        server.ledger.leader_tasks["endpoints"] = EndpointController(
-            server.ledger, town.asks_from(server), habits=habits
-        ).run
+        server.ledger.leader_tasks["endpoints"] = EndpointController(server.ledger, town.asks_from(server), habits).run
 
     async def set_up(self, count: int, *, ports: int = 1, address: str = "10.0.0.1", batch: bool = False) -> None:
         """So many replicas that run."""

@@ -60,8 +60,8 @@ from holdfast.host.protocol.request_signatures import SigningToken, public_key_o
 from holdfast.host.protocol.shipments import SHIPMENTS
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
-from holdfast.transports.in_process import LocalNetwork, LocalTransport
 from tests.support.hosts.ledger_world import until
+from tests.support.hosts.local_network import LocalNetwork, LocalTransport
 from tests.support.ledgers.platform import a_principal, a_region
 
 S = TypeVar("S", bound=LedgerState)

@@ -18,12 +18,15 @@ from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Device
+from holdfast.core.model.records.region_reports import RegionSummary
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.ranges import expanded
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
+from holdfast.core.region.queries.region_summary import summary_steps
+from holdfast.core.region.queries.workload_report import run_to_end
 from holdfast.core.region.state.tables import RegionState
 
 T0 = 1_700_000_000_000
@@ -251,3 +254,8 @@ class RegionBench:
             fold(REGION, state, REGION.batches.read(raw, previous, digest))
             previous = digest
         return state
+
+
+def summary_of(state: RegionState) -> RegionSummary:
+    """The complete summary, without pauses."""
+    return run_to_end(summary_steps(state, {}))

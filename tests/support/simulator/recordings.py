@@ -36,8 +36,7 @@ from holdfast.host.protocol.session_client import REQUEST_MS
 from holdfast.replay.recording import SUFFIX, LedgerRecording, Recording, RunPlan, write
 from holdfast.replay.refold import LEDGER_DEFINITIONS
 from holdfast.sim.checks.ledger_audit import LedgerAudit
-from holdfast.sim.runs.record import record_run
-from holdfast.sim.runs.run import run
+from holdfast.sim.runs.run import record_run, run
 from holdfast.sim.scenario import Scenario, parse, span
 from holdfast.stores.memory import MemoryStore
 from tests.support.simulator.repeat_guards import GUARDS, done_twice, guarded_by

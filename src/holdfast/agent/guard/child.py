@@ -19,16 +19,7 @@ import select
 import signal
 import time
 
-from holdfast.agent.guard.kernel import (
-    PR_SET_CHILD_SUBREAPER,
-    PR_SET_NO_NEW_PRIVS,
-    PR_SET_PDEATHSIG,
-    boot_ms,
-    close_all_but,
-    kill_descendants,
-    leave_keys,
-    prctl,
-)
+from holdfast.agent.guard import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,19 +68,19 @@ def become(
         os.chdir(order["folder"] if order["own"] else ".")  # as root, since its user may lack access to the path
         step = "user"  # from here on nothing can be imported: the user may not be able to read the standard library
         if order["user"] is not None:
-            leave_keys()  # as root, since a keyring counts toward its user's quota
+            kernel.leave_keys()  # as root, since a keyring counts toward its user's quota
             uid, gid = order["user"]
             os.setgroups([])
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
         # After the change of user, which would undo it. No set-uid program can regain privileges from here on.
-        prctl(PR_SET_NO_NEW_PRIVS, 1)
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
         step = "folder"
         os.chdir("." if order["own"] else order["folder"])
-        if go is not None and order["leased"] and boot_ms() >= order["deadline"]:
+        if go is not None and order["leased"] and kernel.boot_ms() >= order["deadline"]:
             os.write(said, LATE.encode())
             os._exit(1)
         step = "exec"
@@ -125,8 +116,8 @@ def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: SharedName
     report its exit code or the failed step."""
     guard = os.getppid()
     try:
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(1)
         signal.set_wakeup_fd(-1)
@@ -139,7 +130,7 @@ def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: SharedName
         except OSError as error:
             os.write(line, json.dumps({"failed": f"{step} {error.errno}"}).encode())
             os._exit(0)
-        close_all_but(line, *entries)  # a keeper uses no other open file of the guard
+        kernel.close_all_but(line, *entries)  # a keeper uses no other open file of the guard
         nothing = os.open(os.devnull, os.O_RDWR)
         why, failed = os.pipe()
         pid = os.fork()
@@ -160,7 +151,7 @@ def _ended(leader: int) -> int:
     """End this command and all its descendants; return its exit code, or minus the signal that ended it."""
     status: int | None = None
     while True:
-        kill_descendants(leader if status is None else 0)
+        kernel.kill_descendants(leader if status is None else 0)
         try:
             while (waited := os.waitpid(-1, os.WNOHANG))[0]:
                 if waited[0] == leader:

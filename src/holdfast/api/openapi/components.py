@@ -94,7 +94,6 @@ def _query(name: str, text: str, schema: Schema) -> Schema:
 
 
 def path_parameter(name: str, text: str, schema: Schema) -> Schema:
-    """Return a parameter that is a part of the path."""
     return {"name": name, "in": "path", "description": text, "required": True, "schema": schema}
 
 
@@ -176,7 +175,6 @@ def body(content: Schema, *, required: bool = True) -> Schema:
 
 
 def page_of(item: Schema) -> Schema:
-    """Return the schema of a page of a list."""
     properties: dict[str, Any] = {
         "kind": {"const": "List"},
         "items": {"type": "array", "items": item},

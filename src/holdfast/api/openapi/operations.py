@@ -54,7 +54,6 @@ def read_operation(name: str, summary: str, schema: Schema, *asked: str, more: l
 
 
 def without_auth(operation: Schema) -> Schema:
-    """Return the operation without authentication."""
     return {**operation, "security": _OPEN}
 
 

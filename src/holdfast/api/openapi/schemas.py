@@ -10,12 +10,10 @@ from holdfast.core.model.objects.principals import Permission
 
 
 def pattern_schema(pattern: str, **more: Any) -> Schema:
-    """Return the schema of text with this pattern."""
     return {"type": "string", "pattern": pattern, **more}
 
 
 def ref(name: str) -> Schema:
-    """Return a reference to a schema."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -127,13 +125,8 @@ ABOUT: dict[str, Schema] = {
 #: Schemas of the platform alone.
 PLATFORM_SCHEMAS: dict[str, Schema] = {
     "QuotaReport": _with(
-        {
-            "kind": {"const": "QuotaReport"},
-            "at": INSTANT,
-            "items": _many(_with(_STANDING)),
-            "warnings": _many(TEXT),
-        }
-    ),
+        {"kind": {"const": "QuotaReport"}, "at": INSTANT, "items": _many(_with(_STANDING)), "warnings": _many(TEXT)}
+    )
 }
 
 SCHEMAS: dict[str, Schema] = {
@@ -154,15 +147,8 @@ SCHEMAS: dict[str, Schema] = {
         },
         "required": ["type", "title", "status", "detail", "code"],
     },
-    "ListMetadata": {
-        "type": "object",
-        "properties": {"token": TEXT, "continue": TEXT, "remaining": COUNT},
-    },
-    "Verdict": {
-        "type": "object",
-        "properties": {"allowed": {"type": "boolean"}, "why": TEXT},
-        "required": ["allowed"],
-    },
+    "ListMetadata": {"type": "object", "properties": {"token": TEXT, "continue": TEXT, "remaining": COUNT}},
+    "Verdict": {"type": "object", "properties": {"allowed": {"type": "boolean"}, "why": TEXT}, "required": ["allowed"]},
     "Done": {
         "description": "A command was accepted, at this revision of the log.",
         "type": "object",

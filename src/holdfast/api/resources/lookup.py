@@ -100,8 +100,7 @@ def _request(state: RegionState, name: str) -> tables.KeyedRow | None:
     requests = state.requests.get(found[0]) or ()
     digest = name.rpartition("/")[2]
     return next(
-        (((found[0], one.template), one) for one in requests if one.template[: tables.DIGEST_SHOWN] == digest),
-        None,
+        (((found[0], one.template), one) for one in requests if one.template[: tables.DIGEST_SHOWN] == digest), None
     )
 
 

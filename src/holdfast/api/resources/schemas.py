@@ -135,5 +135,4 @@ def render_command(command: Any) -> dict[str, Any]:
 
 
 def rule_of(definition: LedgerDefinition[Any], tag: str) -> CommandRule[Any] | None:
-    """Return the rule of the command with this tag."""
     return next((rule for rule in definition.rules.values() if tag_of(rule.command) == tag), None)

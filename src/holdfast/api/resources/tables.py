@@ -39,7 +39,6 @@ DIGEST_SHOWN = 12
 #: Prefix of the uid of a platform override, where a region shows it with its own.
 PLATFORM_PREFIX = "platform/"
 
-
 V = TypeVar("V", bound=Struct)
 
 
@@ -60,7 +59,6 @@ def ledger_of(state: LedgerState) -> str:
 
 
 def table_of(kind: ResourceKind, state: LedgerState) -> Table[Any, Any]:
-    """Return the table of the kind in this ledger."""
     return state.table(_TABLES[ledger_of(state)].get(kind.name, kind.plural))
 
 

@@ -80,7 +80,6 @@ def administer_command(node: NodeView, uid: int) -> AdministerNode:
 
 
 def publish_command(policy: SchedulerPolicyView) -> PublishPolicy:
-    """Return the command that publishes the document."""
     return PublishPolicy(policy.meta.name, policy.spec)
 
 

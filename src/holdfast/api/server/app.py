@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
-from typing import Any
 
 from holdfast.api.kinds import KINDS, ResourceKind
 from holdfast.api.problems import Problem, from_error, from_refusal, problem
 from holdfast.api.problems import to_reply as problem_reply
 from holdfast.api.server import delegation
 from holdfast.api.server.authentication import Caller
-from holdfast.api.server.context import LinkStatus, ServerContext
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.forwarding import LEDGER, to_leader
-from holdfast.api.server.limits import ServerLimits
 from holdfast.api.server.objects import reads, watch, writes
 from holdfast.api.server.objects.pagination import ListSnapshots
 from holdfast.api.server.objects.watch_events import WatchEventCache
@@ -36,13 +33,10 @@ from holdfast.api.server.visibility import refuse_route
 from holdfast.api.spelling import did_you_mean
 from holdfast.core.ledger.answers import too_large
 from holdfast.host.errors import ListAgain, Unavailable
-from holdfast.host.indexes.audit_index import AuditIndex
-from holdfast.host.indexes.decision_index import DecisionIndex
 from holdfast.host.leader.denials import NOBODY
-from holdfast.host.ledger.ledger import Ledger, Role
-from holdfast.host.ports.transport import Reply, Request, StreamReply, Transport
+from holdfast.host.ledger.ledger import Role
+from holdfast.host.ports.transport import Reply, Request, StreamReply
 from holdfast.host.protocol.commands import ENVELOPES, RENEWALS
-from holdfast.host.protocol.request_signatures import SigningToken
 
 #: Paths that are requested thousands of times a second.
 _BRIEF = (ENVELOPES, RENEWALS)
@@ -54,23 +48,9 @@ _VERBS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 class ApiServer:
     """The API of one server. A transport calls `serve`; the leader task `run` sends keepalives to watches."""
 
-    def __init__(
-        self,
-        ledger: Ledger[Any],
-        transport: Transport,
-        *,
-        limits: ServerLimits | None = None,
-        link: LinkStatus | None = None,
-        kept: DecisionIndex | None = None,
-        warnings: Callable[[], Sequence[str]] = tuple,
-        own: Callable[[], SigningToken | None] = lambda: None,
-        addresses: tuple[str, ...] = (),
-        audit: AuditIndex | None = None,
-        run: str = "",
-    ) -> None:
-        self.ctx = ServerContext(
-            ledger, transport, limits or ServerLimits(), link, kept, warnings, own, addresses, audit
-        )
+    def __init__(self, ctx: ServerContext, run: str = "") -> None:
+        self.ctx = ctx
+        ledger = ctx.ledger
         #: Distinguishes list snapshots of this incarnation of the server from those of others.
         self._pages = ListSnapshots(ledger.clock, run[:8] or secrets.token_hex(4))
         self._lines = WatchEventCache()
@@ -145,7 +125,7 @@ class ApiServer:
             ctx.require(call, refuse_route(call.caller, ctx.state.info.ledger, route.by))
         _require_known_params(route, request)
         if len(request.body) > ctx.limits.body_bytes:
-            raise ApiError(_too_large(len(request.body), ctx.limits.body_bytes))
+            raise ApiError(from_refusal(too_large("bytes in a request", len(request.body), ctx.limits.body_bytes)))
         if route.is_prompt and ctx.ledger.leader is not None:
             return await route.answers(ctx, call)
         async with asyncio.timeout(call.timeout_ms / 1000):
@@ -193,7 +173,3 @@ def _require_known_params(route: Route, request: Request) -> None:
         if route.asks is not None and name not in route.asks:
             hint = did_you_mean(name, route.asks)
             raise ApiError(problem("unreadable", f"there is no parameter {name[:80]!r} here{hint and '; ' + hint}"))
-
-
-def _too_large(size: int, most: int) -> Problem:
-    return from_refusal(too_large("bytes in a request", size, most))

@@ -53,7 +53,6 @@ class Caller(Struct, frozen=True):
         return self.actor.partition("/")[0]
 
     def has(self, right: Permission) -> bool:
-        """Whether it has this permission."""
         return right in self.principal.spec.rights
 
     def tenant(self) -> str:
@@ -164,7 +163,6 @@ class Authenticator:
 
 
 def authenticate(state: LedgerState, request: Request, now: Instant) -> Caller | Problem:
-    """Return the caller, or the problem."""
     spoken = first_value(request.headers, "authorization")
     if spoken:
         return _by_token(state, request, spoken, now)

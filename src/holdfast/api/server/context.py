@@ -26,7 +26,7 @@ from holdfast.host.link.platform.request import PositionProofs
 from holdfast.host.ports.transport import Pairs, Transport
 from holdfast.host.protocol.request_signatures import SigningToken
 from holdfast.host.runtime.telemetry import Logger
-from holdfast.host.watch.keepalive import KeepaliveRounds
+from holdfast.host.watch.subscription import KeepaliveRounds
 
 #: Number of headers in a brief reply.
 BRIEF_HEADERS = 3
@@ -51,8 +51,9 @@ class ServerContext:
         self,
         ledger: Ledger[Any],
         transport: Transport,
-        limits: ServerLimits,
-        link: LinkStatus | None,
+        *,
+        limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
+        link: LinkStatus | None = None,
         decisions: DecisionIndex | None = None,
         warnings: Callable[[], Sequence[str]] = tuple,
         own: Callable[[], SigningToken | None] = lambda: None,

@@ -99,7 +99,6 @@ class ConcurrencyLimiter:
         return None
 
     def release(self, actor: str) -> None:
-        """Release the slot."""
         self.in_use -= 1
         self._of[actor] -= 1
         if not self._of[actor]:

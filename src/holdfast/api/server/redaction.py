@@ -206,7 +206,6 @@ _HIDDEN: dict[str, Callable[[Any, str, Any], bool]] = {
     "SchedulerPolicy": _is_valid_for_others,
 }
 
-
 #: Kinds of which a tenant does not see all objects of no tenant.
 HIDES = (*_HIDDEN, *_OWN_ONLY)
 

@@ -109,7 +109,6 @@ class ApiRequest:
         return otherwise if said is None else _number(name, said, most)
 
     def is_dry_run(self) -> bool:
-        """Whether the request is a dry run."""
         said = [value for name, value in self.request.query if name == "dryRun"]
         if any(value != "All" for value in said):
             raise ApiError(problem("unreadable", f"dryRun must be All or absent, not {said[0]!r}"))

@@ -10,7 +10,7 @@ from holdfast.api.server import machines
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.forwarding import to_region
 from holdfast.api.server.objects import batch, writes
-from holdfast.api.server.reports import access, audit, decisions, discovery, queue, quota, repairs, schedulers, status
+from holdfast.api.server.reports import access, audit, decisions, discovery, quota, schedulers, status
 from holdfast.api.server.request import ApiRequest
 from holdfast.core.ledger.commit.authorization import MACHINES, PEOPLE
 from holdfast.host.ports.transport import Reply, StreamReply
@@ -58,7 +58,7 @@ FIXED_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "whoami"): {"GET": Route(access.whoami, ANYONE)},
     ("v1", "can-i"): {"POST": Route(access.can_i)},
     ("v1", "audit"): {"GET": Route(audit.audit, asks=AUDIT_PARAMS)},
-    ("v1", "repairs"): {"GET": Route(repairs.repairs, asks=("tenant", "limit", "read"))},
+    ("v1", "repairs"): {"GET": Route(status.repairs, asks=("tenant", "limit", "read"))},
     # The platform answers where they are.
     ("v1", "schedulers"): {
         "GET": Route(schedulers.schedulers, READERS, is_led=True, most=ANY_SEGMENTS, asks=schedulers.QUERY_PARAMS)
@@ -82,5 +82,5 @@ REGION_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "bindings"): {"GET": Route(machines.bindings, ("agent",), asks=("session",))},
     ("v1", "decisions"): {"GET": Route(decisions.decisions, READERS, asks=decisions.QUERY_PARAMS)},
     ("v1", "log"): {"GET": Route(machines.log, ("scheduler",), asks=("since",))},
-    ("v1", "queue"): {"GET": Route(queue.queue, READERS, asks=queue.QUERY_PARAMS)},
+    ("v1", "queue"): {"GET": Route(decisions.queue, READERS, asks=decisions.QUEUE_PARAMS)},
 }

@@ -63,7 +63,6 @@ def refuse_audit(caller: Caller, ledger: str) -> Problem | None:
 
 
 def refuse_tenant(caller: Caller, tenant: str) -> Problem | None:
-    """Refuse a caller that may not see this tenant."""
     if not tenant or sees(caller, tenant):
         return None
     return _denied(Code.WRONG_SCOPE, f"{caller.actor} may not see tenant {tenant}", {"tenant": tenant})

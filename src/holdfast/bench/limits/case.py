@@ -57,12 +57,12 @@ class LimitCase(NamedTuple):
     less: tuple[Callable[[Any], Story], Callable[[Any], Story]] | None = None
 
 
-def in_steps(commands: Iterator[tuple[str, Any]] | list[tuple[str, Any]], most: int = AT_ONCE) -> Story:
+def in_steps(commands: Iterator[tuple[str, Any]] | list[tuple[str, Any]]) -> Story:
     """Group independent commands into steps."""
     step: list[tuple[str, Any]] = []
     for one in commands:
         step.append(one)
-        if len(step) == most:
+        if len(step) == AT_ONCE:
             yield step
             step = []
     if step:

@@ -33,8 +33,7 @@ WITHIN_SECONDS = 600.0
 
 async def measure_exclusive(folder: Path, rows_ms: float, *, small: bool = False) -> list[BenchResult]:
     """Measure creation plus deletion; baseline: creation. The longest callback of any server; baseline: storing 10,000
-    rows. The 99th percentile of the reads; baseline: the fastest read.
-    """
+    rows. The 99th percentile of the reads; baseline: the fastest read."""
     replicas, took = SMALL_REPLICAS if small else REPLICAS, list[float]()
     async with dev_clients(folder, is_measured=True) as clients:
         await _make_neighbour(clients.platform, replicas)
@@ -95,8 +94,7 @@ async def _waiting(region: AsyncClient) -> int:
 
 async def _go(clients: BenchClients) -> float:
     """Return the seconds from the request until the platform has neither the workload nor an assignment of it. Its
-    rights are deleted with its last assignment.
-    """
+    rights are deleted with its last assignment."""
     began = time.monotonic()
     await clients.tenant.delete("workloads", NAME, TENANT)
     with suppress(NotFoundError):

@@ -37,11 +37,6 @@ def forgotten(state: PlatformState) -> Story:
 
 CASES = (
     LimitCase(
-        "servers",
-        "platform",
-        ("limits.SERVERS_MAX", "limits.SERVER_TOKENS_MAX"),
-        crowded,
-        forgotten,
-        is_timed=False,
+        "servers", "platform", ("limits.SERVERS_MAX", "limits.SERVER_TOKENS_MAX"), crowded, forgotten, is_timed=False
     ),
 )

@@ -49,8 +49,7 @@ STALL_MS = 100
 
 async def measure_silence(folder: Path, rows_ms: float, *, small: bool = False) -> list[BenchResult]:
     """Measure from the end of the sessions until the slots of the first fifth wait again. Baseline: storing 10,000
-    rows.
-    """
+    rows."""
     settings = _settings(folder)
     await (_prepare(folder, SMALL_NODES, SHORT) if small else _prepare(folder, NODES, SETTINGS))
     async with AsyncExitStack() as stack:

@@ -69,7 +69,6 @@ class CountingTransport:
         self._inner.serve(serving)
 
     async def close(self) -> None:
-        """Close its connections."""
         await self._inner.close()
 
 

@@ -123,7 +123,6 @@ class SingleRequestConnection(asyncio.Protocol):
 
 
 async def open_connections(server: str, make: Callable[[], P], count: int) -> list[tuple[asyncio.Transport, P]]:
-    """Open `count` connections to a server."""
     loop = asyncio.get_running_loop()
     host, _, port = server.removeprefix("http://").partition(":")
     return [await loop.create_connection(make, host, int(port)) for _ in range(count)]

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from holdfast.api.server.app import ApiServer
+from holdfast.api.server.context import ServerContext
 from holdfast.bench.fixtures.live_region import LiveRegion, live_region
 from holdfast.bench.report import BenchResult, Unmeasured, at_most, p99, require
 from holdfast.bench.store import RawFile
@@ -125,7 +126,7 @@ async def _served(yard: LiveRegion) -> AsyncIterator[AsyncClient]:
     await yard.ship(c.ShippedPrincipal(principal), c.ShippedToken(Token(meta=Meta(name="operator"), spec=spec)))
     clock = SystemClock()
     server, caller = HttpTransport(clock, listen="127.0.0.1:0"), HttpTransport(clock)
-    api = ApiServer(yard.ledger, server, kept=yard.decisions)
+    api = ApiServer(ServerContext(yard.ledger, server, decisions=yard.decisions))
     server.serve(api.serve)
     await server.start()
     await caller.start()

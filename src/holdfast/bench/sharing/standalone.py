@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from holdfast.api.server.app import ApiServer
+from holdfast.api.server.context import ServerContext
 from holdfast.bench.fixtures.live_region import LiveRegion, live_region
 from holdfast.bench.report import BenchResult, at_least, require
 from holdfast.bench.sharing.embedded import SCHEDULERS, WITHIN_S, counted, fill, wanted
@@ -32,7 +33,7 @@ async def measure_standalone(folder: Path, nodes: int, slots: int) -> list[Bench
         await fill(yard)
         clock = SystemClock()
         transport = HttpTransport(clock, listen="127.0.0.1:0")
-        api = ApiServer(yard.ledger, transport, kept=yard.decisions)
+        api = ApiServer(ServerContext(yard.ledger, transport, decisions=yard.decisions))
         transport.serve(api.serve)
         await transport.start()
         keeping = asyncio.create_task(api.run())

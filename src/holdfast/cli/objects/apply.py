@@ -66,8 +66,7 @@ def _sent(client: ApiClient, sources: Sequence[SourceDocument], dry_run: bool) -
 
 def _warn(what: str, found: Mapping[str, Any]) -> None:
     """Print a warning for a workload that is accepted but fits nowhere, or is too late: nodes may be added, or lateness
-    accepted.
-    """
+    accepted."""
     for condition in field_path.conditions_of(found):
         if condition.get("type") in ("Fits", "OnTime") and condition.get("status") == "false":
             print_note(f"warning: {what}: {conditions.format_condition(condition)}")

@@ -18,8 +18,7 @@ app = make_app()
 @command(app)
 def validate(options: GlobalOptions, filename: FilesOption, recursive: RecursiveOption = False) -> None:
     """Check files without a server: for editors, hooks and CI. Facts that only a server has, such as whether a tenant
-    exists, are not checked.
-    """
+    exists, are not checked."""
     tenant = resolve(options).tenant
     sources = [_owned(source, tenant) for source in read_documents(filename, recursive=recursive)]
     wrong = []
@@ -37,8 +36,7 @@ def validate(options: GlobalOptions, filename: FilesOption, recursive: Recursive
 
 def _owned(source: SourceDocument, tenant: str) -> SourceDocument:
     """Return the document with the configured tenant, if it needs one. A missing tenant is reported as a problem of the
-    document.
-    """
+    document."""
     kind = find_kind(source.document["kind"])
     meta = source.document["metadata"]
     if kind is None or not kind.tenanted or meta.get("tenant") or not tenant:

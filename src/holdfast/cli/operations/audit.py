@@ -9,7 +9,6 @@ import typer
 
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import connect
-from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions, parse_time_option
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
@@ -35,8 +34,7 @@ def audit(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the commands of principals, newest first; those of a region with --region."""
-    context = resolve(options)
-    client = connect(options, context, region=options.region)
+    client = connect(options, region=options.region)
     found = client.audit(since=parse_time_option(since, "--since"), actor=actor, command=tag, limit=limit)
     columns: dict[str, Cell] = {
         "AT": "at", "ACTOR": _actor, "COMMAND": "command", "OUTCOME": "outcome", "WHAT": _what,

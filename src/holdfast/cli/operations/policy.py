@@ -14,7 +14,6 @@ import typer
 
 from holdfast.cli.command import OutputOption, ReasonOption, command, make_app, require_reason
 from holdfast.cli.connect import ApiClient, connect, explain_errors
-from holdfast.cli.context import resolve
 from holdfast.cli.errors import usage_error
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
@@ -46,7 +45,7 @@ To = Annotated[str, typer.Option("--to", metavar="REVISION|NAME", help="The revi
 @command(app, without=("tenant", "region"))
 def history(options: GlobalOptions, name: Name = "", output: OutputOption = OutputFormat.TEXT) -> None:
     """Show all revisions, newest first. For each: stage, author, time, and where it is valid."""
-    found = [one for one in _all(connect(options, resolve(options))) if not name or _name(one) == name]
+    found = [one for one in _all(connect(options)) if not name or _name(one) == name]
     columns: dict[str, Cell] = {
         "REVISION": _revision, "NAME": _name, "STAGE": lambda one: _status(one, "stage"),
         "AUTHOR": lambda one: _status(one, "author"), "WHEN": lambda one: _status(one, "at"), "VALID": _valid,
@@ -62,7 +61,7 @@ def activate(options: GlobalOptions, revision: Revision, stage: Staged = Activat
     """
     if not options.region:
         raise usage_error("--region is required: where the policy becomes valid", "`--region NAME`")
-    client = connect(options, resolve(options))
+    client = connect(options)
     where = _place(options.region, options.tenant)
     with explain_errors(options, f"policy/{revision}"):
         policy = client.get("policies", revision)
@@ -74,15 +73,14 @@ def activate(options: GlobalOptions, revision: Revision, stage: Staged = Activat
 @command(app, without=("tenant", "region"))
 def rollback(options: GlobalOptions, revision: Taken, to: To = "", reason: ReasonOption = "") -> None:
     """Roll a revision back for good. The revision of --to replaces it everywhere. Without --to, it is the previous
-    active revision of the same policy, or else the built-in policy.
-    """
+    active revision of the same policy, or else the built-in policy."""
     if not revision[:1].isdigit():
         raise usage_error(
             f"{revision}: a revision is required, because the rollback is final",
             f"`holdfast policy history {revision}`",
         )
     require_reason(reason)
-    client = connect(options, resolve(options))
+    client = connect(options)
     with explain_errors(options, f"policy/{revision}"):
         policy = client.get("policies", revision)
         after = client.get("policies", to) if to else _before(policy, _all(client))

@@ -16,10 +16,7 @@ from holdfast.cli.output.printer import OutputFormat
 
 app = make_app()
 
-Tenant = Annotated[
-    str,
-    typer.Argument(metavar="[TENANT]", help="This tenant only.", autocompletion=complete_tenants),
-]
+Tenant = Annotated[str, typer.Argument(metavar="[TENANT]", help="This tenant only.", autocompletion=complete_tenants)]
 #: Columns of a quota: heading and field.
 AMOUNTS = {
     "HARD": "hard",

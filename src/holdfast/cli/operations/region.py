@@ -37,8 +37,7 @@ Stopped = Annotated[bool, typer.Option("--stopped", help="Attest that they do no
 @command(app, "set-address", without=("tenant", "region"))
 def set_address(options: GlobalOptions, name: Name, address: Address) -> None:
     """Set the address at which the platform reaches a region. Without it, the region reports to the platform, and the
-    platform sends nothing to it.
-    """
+    platform sends nothing to it."""
     before: list[str] = []
 
     def change(found: dict[str, Any]) -> dict[str, Any] | None:
@@ -46,7 +45,7 @@ def set_address(options: GlobalOptions, name: Name, address: Address) -> None:
         return None if before[-1] == address else {**found, "spec": {**found["spec"], "address": address}}
 
     with explain_errors(options, f"region/{name}"):
-        connect(options, resolve(options)).edit("regions", name, change)
+        connect(options).edit("regions", name, change)
     printer.print_data(f"region/{name} {'unchanged' if before[-1] == address else f'has the address {address}'}")
 
 
@@ -139,4 +138,4 @@ def attest(
 
 def _send(options: GlobalOptions, tag: str, name: str, reason: str) -> None:
     with explain_errors(options, f"region/{name}"):
-        connect(options, resolve(options)).command(tag, region=name, reason=reason)
+        connect(options).command(tag, region=name, reason=reason)

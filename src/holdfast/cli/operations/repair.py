@@ -8,7 +8,6 @@ import typer
 
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import connect
-from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
@@ -31,8 +30,7 @@ def list_repairs(options: GlobalOptions, limit: Limit = 100, output: OutputOptio
     On the platform: deletions that a region has not released, breaches, rights of lost regions, unacknowledged grants.
     In a region: breaches, and replicas that do not stop.
     """
-    context = resolve(options)
-    found = connect(options, context, region=options.region).repairs(tenant=options.tenant, limit=limit)
+    found = connect(options, region=options.region).repairs(tenant=options.tenant, limit=limit)
     items = found.get("items") or []
     columns: dict[str, Cell] = {
         "WHAT": "what", "WHICH": "key", "OWNER": "owner", "SINCE": ("since", "age"), "DEADLINE": ("deadline", "until"),

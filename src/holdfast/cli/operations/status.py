@@ -7,7 +7,6 @@ from typing import Any
 
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import connect
-from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import conditions, printer
 from holdfast.cli.output.printer import OutputFormat
@@ -23,8 +22,7 @@ CONTACT = "lastContactMsAgo"
 @command(app)
 def status(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show the leader, what is degraded, overrides in force, and the last contact with each region."""
-    context = resolve(options)
-    found = connect(options, context, region=options.region).status()
+    found = connect(options, region=options.region).status()
     if printer.print_structured(found, output):
         return
     printer.print_data(_head(found))

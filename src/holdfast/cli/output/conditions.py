@@ -75,7 +75,6 @@ def format_condition(condition: Mapping[str, Any]) -> str:
 
 
 def condition_table(conditions: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a table of conditions."""
     rows = [
         [
             printer.format_value(one.get("type")),
@@ -150,7 +149,6 @@ REMEDIES: dict[str, Remedy] = {
 
 
 def remedy(code: str, region: str, tenant: str) -> Remedy:
-    """Return the remedy of a reason."""
     found = REMEDIES.get(code, Remedy("an operator", f"the log lines of the region's scheduler explain {code}"))
     return Remedy(found.who, found.what.format(region=region, tenant=tenant))
 

@@ -14,7 +14,6 @@ _STEP = r"\.?([A-Za-z0-9_/-]+)|\[\s*(?:'([^']*)'|\"([^\"]*)\"|([^\]'\"]+))\s*\]"
 
 
 def path_steps(path: str) -> list[str]:
-    """Return the steps of a path."""
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1]

@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 WHY_SHOWN = 100
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
-
 #: Our own colours (group 1), and every character that controls a terminal: move, hide, set a title, answer.
 _STEERING = re.compile(r"(\x1b\[(?:[0-2]|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def print_data(text: str) -> None:
     """Print data. On a terminal, control characters are escaped, whatever their origin; a program gets the text
-    unchanged.
-    """
+    unchanged."""
     sys.stdout.write(f"{escape_controls(text) if sys.stdout.isatty() else text}\n")
 
 
@@ -86,7 +84,6 @@ class TextTable:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a complete table."""
     return "\n".join(TextTable(headings, rows).lines())
 
 
@@ -136,25 +133,21 @@ def parse_instant(text: str) -> datetime | None:
         return None
 
 
-def format_age(text: Any, now: datetime | None = None) -> str:
+def format_age(text: Any) -> str:
     """Format the age of a time of the API: `5s`, `3m`, `2h`, `4d`."""
     then = parse_instant(str(text)) if text else None
     if then is None:
         return "-"
-    return format_span(_seconds(now) - then.timestamp())
+    return format_span(time.time() - then.timestamp())
 
 
-def format_until(text: Any, now: datetime | None = None) -> str:
+def format_until(text: Any) -> str:
     """Format the time until a time of the API: `5s`, `3m`, or `2h ago`."""
     then = parse_instant(str(text)) if text else None
     if then is None:
         return "-"
-    left = then.timestamp() - _seconds(now)
+    left = then.timestamp() - time.time()
     return format_span(left) if left >= 0 else f"{format_span(-left)} ago"
-
-
-def _seconds(now: datetime | None) -> float:
-    return now.timestamp() if now is not None else time.time()
 
 
 def format_span(seconds: float) -> str:

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli.command import make_app
-from holdfast.cli.processes.machine_options import (
-    Certificate,
-    Form,
-    Insecure,
-    Key,
-    Level,
-    Listen,
-    Server,
-    TokenFile,
-    Trust,
-    parse_server_list,
-    run_machine,
-)
+from holdfast.cli.processes.machine_options import run_machine, with_machine_options
 from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.values.quantities import parse_cpu, parse_memory
 from holdfast.core.model.values.resources import Resources
@@ -39,16 +27,13 @@ Gpu = Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Model of o
 Ports = Annotated[str, typer.Option(metavar="A-B", help="Ports for replicas.")]
 TenantUsers = Annotated[str, typer.Option(metavar="A-B", help="User ids for tenants, if the agent is root.")]
 TenantMap = Annotated[
-    Path,
-    typer.Option(metavar="FILE", help="File that maps them to tenants; shared by all agents of a machine."),
+    Path, typer.Option(metavar="FILE", help="File that maps them to tenants; shared by all agents of a machine.")
 ]
 Allow = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TENANT=USER", help="A user that the tenant may run as; may be repeated."),
+    list[str] | None, typer.Option(metavar="TENANT=USER", help="A user that the tenant may run as; may be repeated.")
 ]
 SecretFolder = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Folder of secrets: DIR/TENANT for each tenant.", show_default=False),
+    Path | None, typer.Option(metavar="DIR", help="Folder of secrets: DIR/TENANT for each tenant.", show_default=False)
 ]
 SecretVariable = Annotated[
     list[str] | None,
@@ -64,10 +49,7 @@ Environment = Annotated[
 Tenant = Annotated[
     str, typer.Option("--tenant", metavar="NAME", help="Accept replicas of this tenant only.", show_default=False)
 ]
-ShareUser = Annotated[
-    bool,
-    typer.Option("--share-user", help="Run all tenants as one user if not root: no isolation."),
-]
+ShareUser = Annotated[bool, typer.Option("--share-user", help="Run all tenants as one user if not root: no isolation.")]
 StopWork = Annotated[bool, typer.Option("--stop-work", help="Stop all replicas when the agent stops.")]
 NoCgroups = Annotated[bool, typer.Option("--no-cgroups", help="Enforce limits by polling, without cgroups.")]
 
@@ -75,7 +57,7 @@ NoNamespaces = Annotated[bool, typer.Option("--no-namespaces", help="Let replica
 
 
 def agent(  # long: one line for each option
-    server: Server,
+    common: dict[str, Any],
     node: Node,
     data: Data,
     pool: Pool = "general",
@@ -99,14 +81,6 @@ def agent(  # long: one line for each option
     tenant: Tenant = "",
     share_user: ShareUser = False,
     stop_work: StopWork = False,
-    token_file: TokenFile = "",
-    tls_certificate: Certificate = "",
-    tls_key: Key = "",
-    tls_trust: Trust = "",
-    insecure: Insecure = False,
-    log_level: Level = "info",
-    log_form: Form = "text",
-    listen: Listen = "",
 ) -> None:
     """Run the agent of a node, which runs the replicas bound to it.
 
@@ -119,10 +93,7 @@ def agent(  # long: one line for each option
     from holdfast.wiring.agent import AGENT, NodeOptions, invalid_node_options, run
     from holdfast.wiring.machine import MachineOptions
 
-    options = MachineOptions(
-        AGENT, parse_server_list(server), node, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level,
-        log_form, listen,
-    )  # fmt: skip
+    options = MachineOptions(kind=AGENT, name=node, **common)
     unreadable: list[str] = []
     found = NodeOptions(
         data=data.expanduser().absolute(),
@@ -142,7 +113,7 @@ def agent(  # long: one line for each option
         secret_variables=tuple(_each("secret variable", secret_variable, unreadable)),
         cgroups=not no_cgroups,
         namespaces=not no_namespaces,
-        hidden=tuple(file for file in (token_file, tls_key) if file),
+        hidden=tuple(file for file in (options.token_file, options.tls_key) if file),
         tenant=tenant,
         share_user=share_user,
         stop_work=stop_work,
@@ -187,4 +158,4 @@ def _range(what: str, said: str, unreadable: list[str]) -> tuple[int, int]:
 
 
 app = make_app()
-app.command("agent")(agent)
+app.command("agent")(with_machine_options(agent))

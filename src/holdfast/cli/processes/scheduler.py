@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli.command import make_app
-from holdfast.cli.processes.machine_options import (
-    Certificate,
-    Form,
-    Insecure,
-    Key,
-    Level,
-    Listen,
-    Server,
-    TokenFile,
-    Trust,
-    parse_server_list,
-    run_machine,
-)
+from holdfast.cli.processes.machine_options import run_machine, with_machine_options
 
 Name = Annotated[str, typer.Option(metavar="NAME", help="Name of the scheduler; its principal is scheduler/NAME.")]
 
 
-def scheduler(
-    server: Server,
-    name: Name,
-    token_file: TokenFile = "",
-    tls_certificate: Certificate = "",
-    tls_key: Key = "",
-    tls_trust: Trust = "",
-    insecure: Insecure = False,
-    log_level: Level = "info",
-    log_form: Form = "text",
-    listen: Listen = "",
-) -> None:
+def scheduler(common: dict[str, Any], name: Name) -> None:
     """Run a standalone scheduler of a region.
 
     It divides the work with the region's other schedulers, embedded and standalone. Servers with `scheduler: none`
@@ -44,13 +21,9 @@ def scheduler(
     from holdfast.wiring.machine import MachineOptions
     from holdfast.wiring.scheduler import SCHEDULER, run
 
-    options = MachineOptions(
-        SCHEDULER, parse_server_list(server), name, token_file, tls_certificate, tls_key, tls_trust, insecure,
-        log_level,
-        log_form, listen,
-    )  # fmt: skip
+    options = MachineOptions(kind=SCHEDULER, name=name, **common)
     run_machine(options, (), lambda: run(options))
 
 
 app = make_app()
-app.command("scheduler")(scheduler)
+app.command("scheduler")(with_machine_options(scheduler))

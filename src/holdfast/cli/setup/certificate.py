@@ -25,8 +25,7 @@ Life = Annotated[str, typer.Option(metavar="TIME", help="Validity, such as 30d."
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Authority = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the authority.")]
 Hosts = Annotated[
-    list[str] | None,
-    typer.Option(metavar="HOST", help="Name or address of the server; may be repeated."),
+    list[str] | None, typer.Option(metavar="HOST", help="Name or address of the server; may be repeated.")
 ]
 Principal = Annotated[str, typer.Option(metavar="NAME", help="The principal: agent/n1, person/oncall.")]
 Wildcard = Annotated[bool, typer.Option("--wildcard", help="Allow a name with a *.")]

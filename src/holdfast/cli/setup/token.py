@@ -13,7 +13,6 @@ import typer
 
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import ApiClient, connect, explain_errors
-from holdfast.cli.context import resolve
 from holdfast.cli.errors import usage_error
 from holdfast.cli.options import GlobalOptions, parse_duration_option, print_note
 from holdfast.cli.output import printer
@@ -51,7 +50,7 @@ def create(
     if not ttl:
         raise usage_error("--ttl is required", "for example `--ttl 30d`")
     overlap_ms = parse_duration_option(overlap, "--overlap")
-    client = connect(options, resolve(options))
+    client = connect(options)
     if replaces:
         old = client.get("tokens", replaces)
         principal = principal or old["spec"]["principal"]
@@ -102,9 +101,7 @@ def _retire(client: ApiClient, name: str, overlap_ms: int) -> None:
 def list_tokens(options: GlobalOptions, principal: Principal = "", output: OutputOption = OutputFormat.TEXT) -> None:
     """List tokens with principal and expiry. Nobody but the holder has the secret."""
     found = [
-        one
-        for one in connect(options, resolve(options)).list("tokens").items
-        if not principal or one["spec"]["principal"] == principal
+        one for one in connect(options).list("tokens").items if not principal or one["spec"]["principal"] == principal
     ]
     columns: dict[str, Cell] = {
         "NAME": "metadata.name", "PRINCIPAL": "spec.principal", "EXPIRES": "spec.expires", "STATE": _state,
@@ -127,5 +124,5 @@ def revoke(options: GlobalOptions, name: Annotated[str, typer.Argument(metavar="
         return None if found["spec"].get("revoked") else {**found, "spec": {**found["spec"], "revoked": True}}
 
     with explain_errors(options, f"token/{name}"):
-        done = connect(options, resolve(options)).edit("tokens", name, change)
+        done = connect(options).edit("tokens", name, change)
     printer.print_data(f"token/{name} {'was revoked before' if done.outcome == 'unchanged' else 'revoked'}")

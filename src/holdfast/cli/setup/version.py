@@ -8,7 +8,6 @@ import typer
 
 import holdfast
 from holdfast.cli.command import OutputOption, command, make_app
-from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
@@ -41,7 +40,7 @@ def _served(options: GlobalOptions) -> dict[str, Any]:
 
     try:
         hasty = options._replace(timeout=options.timeout or SHORT)
-        status = connect(hasty, resolve(options), region=options.region).status()
+        status = connect(hasty, region=options.region).status()
     except Exception as error:
         print_note(f"no server answered: {to_cli_error(error, options.verbose)}")
         return {}

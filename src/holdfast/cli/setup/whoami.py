@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import connect
-from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
 from holdfast.cli.output.printer import OutputFormat
@@ -15,7 +14,7 @@ app = make_app()
 @command(app)
 def whoami(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show the authenticated principal, its permissions and scope; with --region, in that region."""
-    found = connect(options, resolve(options), region=options.region).whoami()
+    found = connect(options, region=options.region).whoami()
     if printer.print_structured(found, output):
         return
     scope = {key: value for key, value in (found.get("scope") or {}).items() if value}

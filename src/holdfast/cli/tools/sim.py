@@ -34,8 +34,7 @@ from holdfast.replay.recording import Recording, RecordingError, RunPlan
 from holdfast.replay.refold import refold
 from holdfast.sim import scenario as scenarios
 from holdfast.sim.runs import swarm as swarms
-from holdfast.sim.runs.record import record_run
-from holdfast.sim.runs.run import RunReport
+from holdfast.sim.runs.run import RunReport, record_run
 from holdfast.sim.runs.run import as_json as report_as_json
 from holdfast.sim.runs.run import run as play
 from holdfast.sim.runs.shrink import SECONDS, failure_kind

@@ -19,7 +19,6 @@ from holdfast.core.model.records.decisions import DecisionOutcome
 
 app = make_app()
 
-
 Workload = Annotated[str, typer.Option(metavar="NAME", help="Decisions about this workload, which may be deleted.")]
 Slot = Annotated[str, typer.Option(metavar="SLOT", help="Decisions about this slot: WORKLOAD/REGION/ORDINAL.")]
 Node = Annotated[str, typer.Option(metavar="NAME", help="Placements on this node.")]

@@ -19,7 +19,6 @@ from holdfast.core.model.values.structs import Instant, Revision
 
 T = TypeVar("T")
 
-
 #: The subject of one call: plain values with a stable repr, such as a uid, a name, or a tuple of them.
 ReconcileKey = Hashable
 #: What an event touched: the kind of the object and its id.

@@ -29,7 +29,6 @@ def seq_of(packed: Revision) -> int:
 
 
 def index_of(packed: Revision) -> int:
-    """Return the index of a revision in its batch."""
     return packed & INDEX_MAX
 
 
@@ -58,7 +57,6 @@ class RevisionToken(Row, frozen=True):
 
 
 def token_of(log_id: str, term: int, seq: int, digest: bytes) -> RevisionToken:
-    """Return the token of the batch with this digest."""
     return RevisionToken(log_id, term, seq, digest[:DIGEST_START_BYTES])
 
 

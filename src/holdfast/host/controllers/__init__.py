@@ -11,6 +11,5 @@ A new controller is a reconciler in `core.reconcilers.platform` or `.region`, li
 - `leader_controllers`    all controllers of a ledger: a manager for each term, on the server that leads
 - `reservation_expiry`    reservations and holds whose end has passed
 - `recheck_schedule`      keys that are checked again every few seconds, with one timer for all
-- `endpoint_checks`       probes endpoints; publishes, withdraws, brakes
-- `endpoint_controller`   runs `endpoint_checks` for one term; it is no reconciler, and `wiring.server` starts it
+- `endpoint_checks`       probes endpoints; publishes, withdraws, brakes; no reconciler: `wiring.server` starts it
 """

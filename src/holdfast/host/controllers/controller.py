@@ -33,7 +33,6 @@ S = TypeVar("S")
 #: Keys of a listing that are queued per turn of the loop (RULES 22).
 LIST_CHUNK = 5_000
 
-
 #: The measurements of a healthy, idle controller.
 _NOTHING = (0, 0, 0, 0)
 

@@ -25,14 +25,17 @@ from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.commands import Move, MoveSlot
 from holdfast.core.region.queries.endpoints import EndpointCheck, check_for, is_published
 from holdfast.core.region.state.tables import RegionState
+from holdfast.core.region.watch import NODE
 from holdfast.host.controllers.leader_controllers import LeaderClient
 from holdfast.host.controllers.ledger_client import Proposer, one_line_error
 from holdfast.host.controllers.recheck_schedule import RecheckSchedule
 from holdfast.host.controllers.worker_pool import WorkerPool
 from holdfast.host.controllers.workqueue import QueueOptions, WorkItem, WorkQueue
+from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
 from holdfast.host.runtime.deadlines import ClockEvent, DeadlinePassed, within
+from holdfast.host.runtime.supervisor import Supervisor
 from holdfast.host.runtime.telemetry import Logger
 
 NAME = "endpoints"
@@ -46,31 +49,23 @@ class EndpointChecks:
     """The endpoint checks of one term."""
 
     def __init__(
-        self,
-        region: LeaderClient[RegionState],
-        ledger: Ledger[Any],
-        asker: EndpointProber,
-        seed: int,
-        habits: EndpointOptions,
-        logger: Logger,
+        self, leader: Leader[RegionState], ledger: Ledger[RegionState], asker: EndpointProber, habits: EndpointOptions
     ) -> None:
-        self._region = region
+        self._region = LeaderClient(leader, ledger.hub, (NODE,))
         self._clock = ledger.clock
         self._metrics = ledger.metrics
         self._asker = asker
         self._habits = habits
-        self._logger = logger
+        self._logger = Logger(NAME, server=ledger.identity.server)
         retries = QueueOptions(backoff_max_ms=habits.retry_most_ms)
-        self._first = WorkQueue(self._clock, "endpoints/first", seed=seed, options=retries)
-        self._again: RecheckSchedule[SlotKey] = RecheckSchedule(
-            self._clock, habits.again_ms, habits.again_per_second, seed
-        )
+        self._first = WorkQueue(self._clock, "endpoints/first", options=retries)
+        self._again = RecheckSchedule[SlotKey](self._clock, habits.again_ms, habits.again_per_second)
         #: Serving replicas with a probe in flight; another one may start.
         self._under_way: dict[SlotKey, None] = {}
         self._room = ClockEvent()
         #: The check of each serving replica, and its rows.
         self._questions: dict[SlotKey, tuple[Slot, Node, Assignment, EndpointCheck]] = {}
-        self._proposer = Proposer(NAME, region, self._clock, self._metrics, habits.submit_ms)
+        self._proposer = Proposer(NAME, self._region, self._clock, self._metrics, habits.submit_ms)
         #: The last published slots per node, with epoch and phase.
         self._there: dict[Revision, set[SlotKey]] = {}
         self._seen: dict[SlotKey, tuple[Revision, Phase]] = {}
@@ -327,3 +322,35 @@ class EndpointChecks:
                     slot = self._found(move.slot, Phase.READY)
                     if slot is not None and slot.epoch == move.epoch:
                         self._first.retry(move.slot)
+
+
+class EndpointController:
+    """The endpoints of a region, on the server that leads it."""
+
+    def __init__(self, ledger: Ledger[RegionState], asker: EndpointProber, habits: EndpointOptions) -> None:
+        self._ledger = ledger
+        self._asker = asker
+        self._habits = habits
+
+    async def run(self, leader: Leader[RegionState]) -> None:
+        """Probe and publish until the term ends. Raises if one of its tasks is given up."""
+        given_up: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+        def give_up(_name: str, error: BaseException) -> None:
+            if not given_up.done():
+                given_up.set_result(error)
+
+        ledger = self._ledger
+        asking = EndpointChecks(leader, ledger, self._asker, self._habits)
+        supervisor = Supervisor(
+            ledger.clock, ledger.metrics, Logger(NAME, server=ledger.identity.server), on_give_up=give_up
+        )
+        supervisor.start("endpoints/listen", asking.listen)
+        supervisor.start("endpoints/patrol", asking.patrol)
+        supervisor.start("endpoints/send", asking.send)
+        supervisor.start("endpoints/first", asking.work_first)
+        supervisor.start("endpoints/again", asking.work_again)
+        try:
+            raise await given_up
+        finally:
+            await supervisor.stop()

@@ -46,7 +46,6 @@ class LeaderClient(Generic[S]):
 
     @property
     def state(self) -> S:
-        """Return the durable state."""
         return self._leader.term.durable.state
 
     def view(self) -> LedgerView[S]:

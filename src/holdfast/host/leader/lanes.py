@@ -34,7 +34,6 @@ SHARES = {
 QUEUED_MAX, QUEUED_BYTES = 10_000, 64 << 20
 RESERVED, RESERVED_BYTES = 100, 2 << 20
 
-
 #: The smallest cost of a command, in bytes.
 COST_MIN = 64
 
@@ -74,7 +73,6 @@ class CommandLanes:
         return len(self._lanes[lane])
 
     def size_bytes(self) -> int:
-        """Return the size of all queued commands."""
         return sum(self._bytes.values())
 
     def add(self, waiting: QueuedCommand) -> None:
@@ -130,7 +128,6 @@ class CommandLanes:
             self._count(one, 1)
 
     def drain(self) -> list[QueuedCommand]:
-        """Remove and return all queued commands."""
         everything = [one for queue in self._lanes.values() for one in queue]
         for queue in self._lanes.values():
             queue.clear()

@@ -36,7 +36,6 @@ _read = msgspec.msgpack.Decoder(ServerToken)
 
 
 def announcement(token: ServerToken) -> bytes:
-    """Return the announcement of a token."""
     return encode(token)
 
 

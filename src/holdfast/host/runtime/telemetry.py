@@ -39,7 +39,6 @@ class Metrics:
         return self.counts.get((name, tuple(sorted(labels.items()))), 0)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        """Set a gauge."""
         self.gauges[name, tuple(sorted(labels.items()))] = value
 
     def gauged(self, name: str, **labels: str) -> float:

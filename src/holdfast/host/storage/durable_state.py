@@ -68,7 +68,6 @@ class DurableState(Generic[S]):
         self._wake(state.info.seq)
 
     def head(self, floor: int = 0) -> Head:
-        """Return the position of this state as a head."""
         facts = self.state.info
         return Head(facts.log_id, facts.seq, facts.digest, floor)
 

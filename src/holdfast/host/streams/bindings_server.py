@@ -29,8 +29,7 @@ from holdfast.host.runtime.deadlines import DeadlinePassed, within
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.streams.resume import proven_leader
 from holdfast.host.watch.changes import filter_for
-from holdfast.host.watch.keepalive import KeepaliveRounds
-from holdfast.host.watch.subscription import Subscription
+from holdfast.host.watch.subscription import KeepaliveRounds, Subscription
 
 #: The interval of checks while a binding waits.
 WAITS_MS = 500

@@ -2,7 +2,6 @@
 
 - `changes`       one change event, the changes of one batch, and the filter of a subscriber; changed keys
 - `hub`           `WatchHub`: each batch to the subscriptions and key feeds that match it
-- `subscription`  one resumable stream of change batches
+- `subscription`  one resumable stream of change batches; one timer for thousands of idle streams
 - `log_reader`    batches after a token, read from the store
-- `keepalive`     one timer for thousands of idle streams
 """

@@ -50,7 +50,6 @@ class ChangeBatch(Struct, frozen=True):
     changes: tuple[ChangeEvent, ...] = ()
 
     def size_bytes(self) -> int:
-        """Return the size of the encoded changes."""
         return sum(len(change.raw) for change in self.changes)
 
 

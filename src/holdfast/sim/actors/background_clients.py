@@ -60,7 +60,6 @@ class UserConnection:
         self._accepted = accepted
 
     def client(self, actor: str, token: str, *, ask_ms: int = ASK_MS, patience_ms: int = PATIENCE_MS) -> AsyncClient:
-        """Return a client for one user."""
         process = self._process
         chance = process.chance("client", actor, *self._servers)
         first = chance.randrange(len(self._servers))

@@ -39,7 +39,6 @@ NEVER_MS = 3_600_000
 #: Whether a process answers a probe from a machine.
 IsAlive = Callable[[str, EndpointCheck], bool]
 
-
 #: Shortest wait before a restart: it doubles with each restart, up to the second number.
 PAUSE_MS, PAUSE_MOST_MS = 1_000, 60_000
 

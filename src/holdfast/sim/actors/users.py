@@ -112,31 +112,20 @@ class Users:
         """Perform one action of a kind."""
         named = chance.choice(sorted(one.meta.name for one in self._wishes.workloads))
         region = chance.choice(self._wishes.regions)
-        match kind:
-            case "scale" | "roll" | "recreate" | "freeze" if named not in self.wanted:
-                return
-            case "scale":
-                await self._scale(named, chance)
-            case "roll":
-                await self._roll(named, chance)
-            case "recreate":
-                await self._recreate(named, chance)
-            case "cordon":
-                await self._cordon(region, chance)
-            case "taint":
-                await self._taint(region, chance)
-            case "emergency":
-                await self._emergency(region, chance)
-            case "quota":
-                await self._requota(chance.choice(self._wishes.tenants), chance)
-            case "policy":
-                await self._policy(region, chance)
-            case "override":
-                await self._override(region, chance)
-            case "freeze":
-                await self._freeze(named, chance)
-            case other:
-                raise ValueError(f"unknown action {other!r}")
+        of_workload = {"scale": self._scale, "roll": self._roll, "recreate": self._recreate, "freeze": self._freeze}
+        of_region = {
+            "cordon": self._cordon, "taint": self._taint, "emergency": self._emergency, "policy": self._policy,
+            "override": self._override,
+        }  # fmt: skip
+        if kind in of_workload:
+            if named in self.wanted:
+                await of_workload[kind](named, chance)
+        elif kind in of_region:
+            await of_region[kind](region, chance)
+        elif kind == "quota":
+            await self._requota(chance.choice(self._wishes.tenants), chance)
+        else:
+            raise ValueError(f"unknown action {kind!r}")
 
     async def put(self, workload: Workload) -> None:
         """Create or replace a workload."""

@@ -261,7 +261,6 @@ class FaultInjector:
         return strike((leading or servers)[0], chance)
 
     def slow_store(self, where: str, _chance: Random) -> FaultAction:
-        """Slow a store down."""
         weather = self._world.store(where).set_weather
         return FaultAction([("weather", where)], lambda: weather(SLOW), lambda: weather(self.scene.store_weather))
 
@@ -270,7 +269,6 @@ class FaultInjector:
         return FaultAction([], lambda: self._world.power_cut(where), lambda: None)
 
     def fill(self, where: str, _chance: Random) -> FaultAction:
-        """Fill a store."""
         store = self._world.store(where)
         return FaultAction([("room", where)], store.fill, store.empty)
 
@@ -293,26 +291,12 @@ async def _done(act: Callable[[], Awaitable[None] | None]) -> None:
         await waiting
 
 
-KINDS: dict[str, Callable[[FaultInjector, str, Random], FaultAction]] = {
-    "crash": FaultInjector.crash,
-    "lose-node": FaultInjector.lose_node,
-    "replace-node": FaultInjector.replace_node,
-    "leap": FaultInjector.leap,
-    "lose-zone": FaultInjector.lose_zone,
-    "lose-region": FaultInjector.lose_region,
-    "pause": FaultInjector.pause,
-    "step-clock": FaultInjector.step_clock,
-    "partition": FaultInjector.partition,
-    "isolate": FaultInjector.isolate,
-    "clog": FaultInjector.clog,
-    "swizzle": FaultInjector.swizzle,
-    "cut-link": FaultInjector.cut_link,
-    "cut-store": FaultInjector.cut_store,
-    "stale-view": FaultInjector.stale_view,
-    "hang-store": FaultInjector.hang_store,
-    "depose": FaultInjector.depose,
-    "slow-store": FaultInjector.slow_store,
-    "power-cut": FaultInjector.power_cut,
-    "fill": FaultInjector.fill,
-    "deafen": FaultInjector.deafen,
-}
+_ACTIONS: tuple[Callable[[FaultInjector, str, Random], FaultAction], ...] = (
+    FaultInjector.crash, FaultInjector.lose_node, FaultInjector.replace_node, FaultInjector.leap,
+    FaultInjector.lose_zone, FaultInjector.lose_region, FaultInjector.pause, FaultInjector.step_clock,
+    FaultInjector.partition, FaultInjector.isolate, FaultInjector.clog, FaultInjector.swizzle, FaultInjector.cut_link,
+    FaultInjector.cut_store, FaultInjector.stale_view, FaultInjector.hang_store, FaultInjector.depose,
+    FaultInjector.slow_store, FaultInjector.power_cut, FaultInjector.fill, FaultInjector.deafen,
+)  # fmt: skip
+#: Each kind of fault, by the name of its method with hyphens.
+KINDS = {action.__name__.replace("_", "-"): action for action in _ACTIONS}

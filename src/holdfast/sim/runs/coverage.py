@@ -21,7 +21,6 @@ from holdfast.sim.scenario import Scenario
 
 _REFUSED = ("commands_refused", "scheduler_refused")
 
-
 #: With fewer runs of a scenario its coverage is not judged.
 RUNS_MINIMUM = 10
 #: With fewer runs of all scenarios together the gates are not judged.

@@ -19,7 +19,8 @@ from holdfast.core.ledger.codec import Batch
 from holdfast.core.region.definition import REGION
 from holdfast.host.ports.store import StoredBatch
 from holdfast.host.runtime import gc_tuning
-from holdfast.replay.recording import PLATFORM_NAME, PlannedFault, RunPlan
+from holdfast.replay.recorder import record_log
+from holdfast.replay.recording import PLATFORM_NAME, PlannedFault, RecordedRun, Recording, RunPlan
 from holdfast.replay.refold import as_of
 from holdfast.sim.checks.assignment.make_before_break import MakeBeforeBreakCheck
 from holdfast.sim.checks.cross_ledger import check_across_ledgers
@@ -246,3 +247,10 @@ def run_with_logs(scenario: Scenario, seed: int, plan: RunPlan | None = None) ->
 def as_json(report: RunReport) -> dict[str, Any]:
     """Return the report as plain JSON values."""
     return {**msgspec.to_builtins(report), "timeline": [{"ms": at, "what": what} for at, what in report.timeline]}
+
+
+def record_run(scenario: Scenario, text: str, seed: int, plan: RunPlan | None = None) -> tuple[RunReport, Recording]:
+    """Run a seed of a scenario with this text, and record all its ledgers from their first batches."""
+    report, one = run_with_logs(scenario, seed, plan)
+    made = RecordedRun(seed, scenario.name, text, report.plan, report.digest)
+    return report, Recording(made, tuple(record_log(name, log) for name, log in one.logs.items()))

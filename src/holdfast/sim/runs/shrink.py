@@ -65,7 +65,6 @@ def shrink(
 
 
 def plan_of(length: int, pieces: list[Piece]) -> RunPlan:
-    """Return the plan of these pieces."""
     faults = tuple(piece for piece in pieces if isinstance(piece, PlannedFault))
     acts = tuple(piece for piece in pieces if isinstance(piece, PlannedAction))
     return RunPlan(length, faults, acts, tuple(piece for piece in pieces if isinstance(piece, PlannedVariant)))

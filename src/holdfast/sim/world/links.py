@@ -51,7 +51,6 @@ class NetworkConditions:
 
 
 CALM = NetworkConditions()
-ROUGH = NetworkConditions(latency_ms=(1, 50), loss=0.03, duplication=0.03, answer_loss=0.03, slow=0.02, slow_ms=5_000)
 
 
 @dataclass

@@ -98,7 +98,6 @@ class SimMachine:
         self._program = program
 
     def start(self) -> Incarnation:
-        """Start the next incarnation."""
         assert self.incarnation is None, f"{self.name} is running"
         assert self._loop.get_task_factory() is _owned, (
             "the loop must know whose its tasks are: `track_incarnations` first"

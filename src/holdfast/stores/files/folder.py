@@ -55,7 +55,6 @@ class FolderLock:
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Release the lock."""
         os.close(self._file)
 
 

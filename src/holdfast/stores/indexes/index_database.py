@@ -133,7 +133,6 @@ class _Opened:
             ) from error
 
     def close(self) -> None:
-        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(apsw.Error):

@@ -158,7 +158,6 @@ class LogDatabase:
         return self._pragma("page_count") * PAGE_BYTES
 
     def limit(self, size_bytes: int) -> None:
-        """Limit the size of the database."""
         self._pragma(f"max_page_count={max(1, size_bytes // PAGE_BYTES)}")
 
     def checkpoint(self, *, truncate: bool = False) -> None:

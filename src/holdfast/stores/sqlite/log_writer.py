@@ -36,7 +36,6 @@ class LogWriter:
         self._dead_rows = True
 
     def head(self) -> store.Head:
-        """Return the head, from the database."""
         return replace(self._files.attempt(LogDatabase.head, "reading the head"), touch=self._touch)
 
     def read(self, first: int, size_bytes: int) -> list[store.StoredBatch]:
@@ -44,7 +43,6 @@ class LogWriter:
         return self._files.attempt(lambda database: database.read(first, size_bytes), f"reading from batch {first}")
 
     def append(self, after: store.Head, batch: store.StoredBatch) -> store.WriteOutcome:
-        """Append a batch to the head that it names."""
         try:
             database = self._files.ready()
             if not self._has_room(database, len(batch.raw)):

@@ -87,7 +87,6 @@ class ReopeningDatabase:
         return self.ballast.restore() and free_bytes(self._path.parent) >= size_bytes
 
     def limit(self, size_bytes: int) -> None:
-        """Limit the size of the database."""
         self._limit_bytes = size_bytes
         if self.database is not None:
             self.database.limit(size_bytes)

@@ -51,12 +51,7 @@ class SqliteStore:
 
     @classmethod
     async def open(
-        cls,
-        folder: Path,
-        *,
-        limit_bytes: int | None = None,
-        ballast_bytes: int = BALLAST_BYTES,
-        vfs: str | None = None,
+        cls, folder: Path, *, limit_bytes: int | None = None, ballast_bytes: int = BALLAST_BYTES, vfs: str | None = None
     ) -> SqliteStore:
         """Open the store in a folder, or create one there.
 

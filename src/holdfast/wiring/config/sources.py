@@ -20,7 +20,6 @@ from holdfast.wiring.config.server_settings import BY_FIELD, PREFIX, SETTINGS, S
 #: Names the settings file when no flag does.
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
 
-
 #: Source, field and value.
 RawSetting = tuple[str, str, Any]
 

@@ -147,7 +147,6 @@ def read_note(data: Path) -> DevNote:
 
 
 def write_note(data: Path, note: DevNote) -> None:
-    """Store the note."""
     write_private(data / "dev.json", json.dumps(msgspec.to_builtins(note)) + "\n")
 
 

@@ -14,7 +14,7 @@ from holdfast.core.model.values.limits import TEMPLATES_MAX
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.platform.events import TemplatesDropped
-from holdfast.core.platform.state.evolve_objects import templates_dropped
+from holdfast.core.platform.state.evolve import templates_dropped
 from holdfast.core.platform.state.indexes import count_use
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.host.link.platform.content import changed, everything, touched_by

@@ -32,11 +32,19 @@ from holdfast.core.region.queries.region_summary import (
     SummarisedNodes,
     _add_to_front,
     exposing,
-    summary_of,
     summary_steps,
 )
 from holdfast.core.region.queries.workload_report import run_to_end, workload_report, workload_report_steps
-from tests.support.ledgers.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
+from tests.support.ledgers.region import (
+    LINK,
+    REPLICA,
+    ROOT,
+    SCHEDULER,
+    RegionBench,
+    a_template,
+    an_assignment,
+    summary_of,
+)
 
 
 def only(summary: RegionSummary) -> Nodes:

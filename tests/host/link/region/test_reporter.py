@@ -20,8 +20,7 @@ from holdfast.core.platform import commands as p
 from holdfast.core.platform.decide import assignment_stages
 from holdfast.core.platform.definition import ASSIGNMENT, GRANT, PLATFORM
 from holdfast.core.region.decide import shipments
-from holdfast.core.region.queries.replica_health import SLOW_MS, STEADY_MS
-from holdfast.core.region.queries.workload_report import run_to_end, workload_report_steps
+from holdfast.core.region.queries.workload_report import SLOW_MS, STEADY_MS, run_to_end, workload_report_steps
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.link.region import reporter, reports
 from holdfast.host.link.region.reporter import RESYNC_MS

@@ -151,7 +151,6 @@ class Cgroups:
         self.release()
 
     def release(self) -> None:
-        """Release the locks."""
         for file in self._locks:
             os.close(file)
         self._locks.clear()

@@ -22,17 +22,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holdfast.agent.drivers.driver import ExecNotRun, ExitReason, RunStatus
-from holdfast.agent.drivers.process.guard_files import (
-    NOBODY,
-    ExecResult,
-    GuardRecord,
-    GuardReport,
-    UnreadableGuardFile,
-    boot_id,
-    lost_status,
-    read_result,
-    status_of,
-)
+from holdfast.agent.drivers.process import guard_files as files
 from holdfast.agent.drivers.process.launch import GuardConnection, connect
 from holdfast.agent.drivers.process.leftovers import descended_from, kill_leftovers, kill_process
 from holdfast.agent.guard import kernel
@@ -51,14 +41,14 @@ class GuardedRun:
 
     def __init__(
         self,
-        record: GuardRecord,
+        record: files.GuardRecord,
         folder: Path,
         clock: Clock,
         calls: BlockingCalls,
         tell: Callable[[GuardedRun, bool], None],
     ) -> None:
         self.record = record
-        self.live = lost_status(record, ExitReason.NOT_YET, ProcessState.RUNNING)
+        self.live = files.lost_status(record, ExitReason.NOT_YET, ProcessState.RUNNING)
         self._folder = folder
         self._clock = clock
         self._calls = calls
@@ -67,7 +57,7 @@ class GuardedRun:
         #: Whether the guard answered on the connection that was just opened.
         self._answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         #: Commands that run beside it, by the number of their request.
-        self._commands: dict[int, asyncio.Future[ExecResult | None]] = {}
+        self._commands: dict[int, asyncio.Future[files.ExecResult | None]] = {}
         self._numbers = count(1)
         #: When and why it is killed, if it was stopped; and the last deadline that its guard is known to have.
         self._due = 0
@@ -80,19 +70,19 @@ class GuardedRun:
         """Find the state of the run. Whether it is connected or ended; otherwise it must be cleared."""
         if await self._has_result():
             return True
-        if self.record.boot != boot_id():
-            self._become(lost_status(self.record, ExitReason.REBOOTED))
+        if self.record.boot != files.boot_id():
+            self._become(files.lost_status(self.record, ExitReason.REBOOTED))
             return True
         if await self._call(answer_ms) or await self._has_result():
             return True
-        self._become(lost_status(self.record, ExitReason.GUARD_GONE, ProcessState.STOPPING))
+        self._become(files.lost_status(self.record, ExitReason.GUARD_GONE, ProcessState.STOPPING))
         return False
 
     async def clear(self) -> None:
         """End what its guard has left; return when nothing is left, however long the kernel needs."""
         await kill_leftovers(self.record, self._clock)
         if not await self._has_result():  # it may have been written meanwhile
-            self._become(lost_status(self.record, ExitReason.GUARD_GONE))
+            self._become(files.lost_status(self.record, ExitReason.GUARD_GONE))
 
     def stop(self, grace_ms: int, why: ExitReason = ExitReason.STOPPED) -> None:
         """Begin to end it. The first reason counts."""
@@ -104,11 +94,11 @@ class GuardedRun:
         if self._line is not None:
             self._line.stop(grace_ms, self._why)
 
-    async def run(self, command: tuple[str, ...], limit_ms: int, answer_ms: int) -> ExecResult:
+    async def run(self, command: tuple[str, ...], limit_ms: int, answer_ms: int) -> files.ExecResult:
         """Run a command under the guard, which ends it at the limit; a guard without an answer soon after is not
         responding. Cancelling the wait ends the command."""
         line, number = self._line, next(self._numbers)
-        answer: asyncio.Future[ExecResult | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[files.ExecResult | None] = asyncio.get_running_loop().create_future()
         self._commands[number] = answer
         try:
             if line is None or not line.run(number, command, limit_ms):
@@ -177,7 +167,7 @@ class GuardedRun:
     async def _call(self, answer_ms: int) -> bool:
         """Whether its guard lives: it has answered, or it may yet."""
         self.is_silent = False
-        if self.record.guard != NOBODY and not self.record.guard.is_alive():
+        if self.record.guard != files.NOBODY and not self.record.guard.is_alive():
             return False
         self._answered = asyncio.get_running_loop().create_future()
         try:
@@ -194,7 +184,7 @@ class GuardedRun:
 
     def _is_kept_silently(self) -> bool:
         """Keep the last known state; whether the id of its guard is known, which this requires."""
-        if self.record.guard == NOBODY:
+        if self.record.guard == files.NOBODY:
             return False
         self.is_silent = True
         self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
@@ -209,8 +199,8 @@ class GuardedRun:
             if not answer.done():
                 answer.set_result(None)
 
-    def _hear(self, said: GuardReport | ExecResult | None) -> None:
-        if isinstance(said, ExecResult):
+    def _hear(self, said: files.GuardReport | files.ExecResult | None) -> None:
+        if isinstance(said, files.ExecResult):
             answer = self._commands.get(said.ran)
             if answer is not None and not answer.done():
                 answer.set_result(said)
@@ -225,7 +215,7 @@ class GuardedRun:
             if not was_waited_for and self.live.state is not ProcessState.ENDED:
                 self._tell(self, True)
             return
-        live = status_of(self.record, said)
+        live = files.status_of(self.record, said)
         if live.state is ProcessState.RUNNING and (self._due or self._is_past(live)):
             live = replace(live, state=ProcessState.STOPPING, why=self._why if self._due else ExitReason.DEADLINE)
         self._become(live)
@@ -235,11 +225,11 @@ class GuardedRun:
 
     async def _has_result(self) -> bool:
         try:
-            result = await self._calls.wait(FOLDER, lambda: read_result(self._folder))
-        except UnreadableGuardFile:
+            result = await self._calls.wait(FOLDER, lambda: files.read_result(self._folder))
+        except files.UnreadableGuardFile:
             return False
         if result is not None:
-            self._become(status_of(self.record, result))
+            self._become(files.status_of(self.record, result))
         return result is not None
 
     def _become(self, live: RunStatus) -> None:

@@ -80,7 +80,6 @@ class RunFolders:
         return sorted(folder for folder in self._slots.iterdir() if _NAME.fullmatch(folder.name))
 
     def of(self, name: str) -> Path:
-        """Return the folder of a binding."""
         return self._slots / name
 
     def make(self, name: str) -> Path:

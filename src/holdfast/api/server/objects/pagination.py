@@ -158,7 +158,6 @@ async def render_in_parts(found: list[KeyedRow], show: Callable[[Any, Any], Any]
 
 
 async def release_fork(fork: LedgerState) -> None:
-    """Release a fork in parts."""
     for _ in fork.release():
         await asyncio.sleep(0)
 

@@ -61,7 +61,6 @@ class WatchScope:
         self._caught_up_at = state.info.seq if resumes else 0
 
     def redaction(self, state: Any) -> Redaction:
-        """Return the redaction of a state for this watcher."""
         return Redaction(self._call.caller, state)
 
     def needs_rows(self, *, initial: bool) -> bool:

@@ -1,4 +1,5 @@
-"""Decisions of a region's schedulers by workload, slot, node, time and outcome, newest first.
+"""Decisions of a region's schedulers by workload, slot, node, time and outcome, newest first; and what they have not
+placed yet: the pending requests, in the order of the queue, with the reasons.
 
 Decisions outlive their workload for a while. A tenant sees its own, without the names of candidate nodes. Decisions
 whose tenant is no longer known are shown only to callers who see all tenants.
@@ -16,12 +17,20 @@ from holdfast.api.serialization.registry import render
 from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.reports.scope import reach_index
-from holdfast.api.server.request import ApiError, ApiRequest, contradictory, json_reply, split_workload_name
+from holdfast.api.server.reports.scope import compute_in_parts, reach_index, report_scope
+from holdfast.api.server.request import (
+    ApiError,
+    ApiRequest,
+    contradictory,
+    json_reply,
+    split_workload_name,
+    workload_param,
+)
 from holdfast.api.server.visibility import refuse_reading, refuse_tenant, sees_everything
 from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.records.decisions import DecisionOutcome
+from holdfast.core.scheduling.queue.queue_view import queue_view
 from holdfast.host.indexes.decision_index import DecisionIndex
 from holdfast.host.ports.index_store import DecisionPage, DecisionQuery, IndexPosition
 from holdfast.host.ports.store import StoreError
@@ -100,3 +109,21 @@ def _parse_query(ctx: ServerContext, call: ApiRequest) -> DecisionQuery:
             problem("unreadable", f"outcome must be one of {', '.join(DecisionOutcome)}, not {outcome[:80]!r}")
         )
     return replace(query, outcome=DecisionOutcome(outcome))
+
+
+QUEUE_PARAMS = ("workload", "tenant", "limit", "read")
+
+
+async def queue(ctx: ServerContext, call: ApiRequest) -> Reply:
+    """Return the requests that the caller may see, in the order of the queue; positions count those of all tenants."""
+    workload, tenant = workload_param(call), call.query("tenant")
+    tenant, workload = (tenant, "") if workload is None else split_workload_name(tenant, workload)
+    async with report_scope(ctx, call, "requests", tenant) as at:
+        waiting = await compute_in_parts(at.state, queue_view)
+    redaction = Redaction(call.caller, ctx.state)
+    own = [one for one in waiting if redaction.is_own(one.tenant)]
+    found = [one for one in own if tenant in ("", one.tenant) and workload in ("", one.workload)]
+    # A tenant does not see how much of others is pending; its positions show how many requests come before.
+    metadata = {"total": len(found), "waiting": len(own if redaction.tenant else waiting), "at": show_instant(at.now)}
+    items = [redaction.cleared(render(one)) for one in found[: at.limit]]
+    return json_reply({"kind": "QueueList", "items": items, "metadata": metadata})

@@ -46,14 +46,7 @@ async def quota(ctx: ServerContext, call: ApiRequest) -> Reply:
         items, warnings = await compute_in_parts(at.state, work)
         if tenant and not items:
             raise ApiError(from_refusal(not_found("Quota", tenant)))
-    return json_reply(
-        {
-            "kind": "QuotaReport",
-            "at": show_instant(at.now),
-            "items": items,
-            "warnings": warnings,
-        }
-    )
+    return json_reply({"kind": "QuotaReport", "at": show_instant(at.now), "items": items, "warnings": warnings})
 
 
 def _standing(one: QuotaReport, now: Instant) -> dict[str, Any]:

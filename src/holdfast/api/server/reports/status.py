@@ -1,17 +1,19 @@
-"""The status of a server: leader, age, degraded parts, warnings, regions."""
+"""The status of a server: leader, age, degraded parts, warnings, regions; and the stuck operations of its ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import holdfast
 from holdfast.api.kinds import KINDS
-from holdfast.api.resources.tables import iter_rows
+from holdfast.api.resources.tables import is_region, iter_rows
+from holdfast.api.serialization.registry import render
 from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.reports.discovery import render_condition
+from holdfast.api.server.reports.scope import compute_in_parts, report_scope
 from holdfast.api.server.request import ApiRequest, json_reply
 from holdfast.api.server.visibility import operates_all, sees_everything
 from holdfast.core.ledger.builtin.log import settings_revision
@@ -21,11 +23,14 @@ from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.objects.principals import Permission, Principal, Token
 from holdfast.core.model.objects.topology import Region, RegionHealth
+from holdfast.core.model.records.breaches import Repair, most_urgent
 from holdfast.core.model.records.region_reports import Trouble
 from holdfast.core.model.values.addresses import origin
 from holdfast.core.model.values.conditions import ConditionReason, ConditionStatus
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.decide.object_kinds import OF_REGIONS
+from holdfast.core.platform.queries import repairs as of_platform
+from holdfast.core.region.queries import repairs as of_region
 from holdfast.core.region.queries.region_summary import exposing
 from holdfast.host.errors import show_token
 from holdfast.host.leader.lanes import SHARES
@@ -174,3 +179,22 @@ async def node_warnings(state: Any) -> list[str]:
 
 def _unsafe(trouble: Trouble, where: str) -> str:
     return f"{where}{_UNSAFE[ConditionReason(trouble.kind)]} {trouble.count} nodes: {trouble.message}"
+
+
+async def repairs(ctx: ServerContext, call: ApiRequest) -> Reply:
+    """Return the most urgent operations that the caller may see, and their total number."""
+    tenant = call.query("tenant")
+    async with report_scope(ctx, call, "repairs", tenant) as at:
+        own = Redaction(call.caller, at.state)
+
+        def work(state: Any) -> Generator[None, None, tuple[list[Repair], int]]:
+            each = (
+                of_region.repair_steps(state, at.now) if is_region(state) else of_platform.repair_steps(state, at.now)
+            )
+            return most_urgent(each, at.limit, lambda one: own.is_own(one.tenant) and tenant in ("", one.tenant))
+
+        found, total = await compute_in_parts(at.state, work)
+    redaction = Redaction(call.caller, ctx.state)
+    items = [redaction.cleared(render(one)) for one in found]
+    metadata = {"total": total, "at": show_instant(at.now)}
+    return json_reply({"kind": "RepairList", "items": items, "metadata": metadata})

@@ -68,7 +68,6 @@ RULE: CommandRule[Any] = CommandRule(
     "nothing to undo: it is a recorded fact",
 )
 
-
 ACCEPTED = "accepted"
 DENIALS = str(RecordDenials.__struct_config__.tag)
 _denials = msgspec.msgpack.Decoder(Denial)

@@ -7,6 +7,6 @@
 - `dedup`          session windows and idempotency keys: a retry gets the first answer
 - `authorization`  the command exists, its sender may send it, its session is open, its object has the expected revision
 - `watch`          watch keys: types, and the kinds that both ledgers share
-- `definition`     `LedgerDefinition`; `decide`, `evolve`
+- `definition`     `LedgerDefinition`; `decide`
 - `draft`          `BatchDraft`: commands are decided, sealed, committed; `fold`
 """

@@ -1,4 +1,4 @@
-"""The definition of one ledger: its commands, events, invariants and readers; `decide` and `evolve`."""
+"""The definition of one ledger: its commands, events, invariants and readers; `decide`."""
 
 from __future__ import annotations
 
@@ -46,8 +46,3 @@ class LedgerDefinition(Struct, Generic[S], frozen=True):
 def decide(definition: LedgerDefinition[S], state: S, envelope: Envelope[Any], at: Instant) -> Answer:
     """Return the answer to one command in this state, as if it were the next in the log."""
     return decide_command(definition.rules, state, envelope, at, pack_revision(state.info.seq + 1))
-
-
-def evolve(definition: LedgerDefinition[S], state: S, event: Any, stamp: Stamp) -> None:
-    """Apply one event. This is the only way to change a state."""
-    definition.apply[type(event)](state, event, stamp)

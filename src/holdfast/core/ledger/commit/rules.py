@@ -121,5 +121,4 @@ class CommandRule(Struct, Generic[S], frozen=True):
     copies: bool = False
 
     def lane_of(self, command: Any) -> CommandLane:
-        """Return the lane of this command."""
         return CommandLane.REPORTS if self.pressing is not None and self.pressing(command) else self.lane

@@ -106,7 +106,6 @@ def find_excess(value: Any) -> Excess | None:
 
 @cache
 def check_of(struct: type) -> Check | None:
-    """Return the check of commands of a type."""
     return _Checks().of(inspect.type_info(struct), "")
 
 

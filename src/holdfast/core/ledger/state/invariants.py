@@ -117,7 +117,6 @@ class Violation(Struct, frozen=True):
 
 
 def check(state: S, invariants: Iterable[Invariant[S]]) -> list[Violation]:
-    """Return every violation of every invariant in this state."""
     return [found for inv in invariants for found in _violations(inv.id, inv.violations, state)]
 
 

@@ -81,12 +81,10 @@ _manifests = msgspec.msgpack.Decoder(Manifest)
 
 
 def manifest_entry(chunk: Chunk) -> ManifestEntry:
-    """Return the manifest entry of a chunk."""
     return ManifestEntry(chunk.name, chunk.rows, len(chunk.raw))
 
 
 def manifest_of(state: LedgerState, parts: Sequence[ManifestEntry]) -> Manifest:
-    """Return the manifest of a state with these chunks."""
     facts = state.info
     digest = digest_of_chunks(part.name for part in parts)
     return Manifest(facts.log_id, facts.ledger, facts.seq, facts.digest, facts.term, facts.level, digest, tuple(parts))

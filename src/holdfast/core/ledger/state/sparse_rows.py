@@ -21,7 +21,6 @@ def put_or_drop(table: Table[K, V], key: K, row: V | None) -> None:
 
 
 def add_count(table: Table[K, int], key: K, change: int) -> None:
-    """Change the count of a key."""
     put_or_drop(table, key, (table.get(key) or 0) + change)
 
 

@@ -30,7 +30,6 @@ V = TypeVar("V")
 SOME = 509
 MANY = 4093
 
-
 #: Shards of a fork that are freed per step.
 FREED_AT_ONCE = 64
 
@@ -254,7 +253,6 @@ class OverlayTable(Table[K, V]):
         raise AssertionError("readers, snapshots and digests see durable state only, never an overlay")
 
     def fork(self) -> Table[K, V]:
-        """Return a table with the rows of this overlay."""
         other = self._base.fork()
         self.merge_into(other)
         return other

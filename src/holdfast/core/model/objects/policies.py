@@ -83,7 +83,6 @@ class OverrideAction(StrEnum):
 #: Actions whose target is a tenant; the others concern zones, regions or everything.
 OF_TENANTS = (OverrideAction.PAUSE_SCHEDULING, OverrideAction.EMERGENCY_QUOTA)
 
-
 #: Actions that only the platform can enforce: a region has no quota to give and does not declare itself lost.
 OF_THE_PLATFORM = (OverrideAction.EMERGENCY_QUOTA, OverrideAction.DECLARE_LOST)
 

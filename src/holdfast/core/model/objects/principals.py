@@ -59,7 +59,6 @@ def is_token_name(text: str) -> bool:
 
 
 def hash_secret(secret: str) -> str:
-    """Return the stored hash of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

@@ -219,7 +219,6 @@ def with_implied(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerates(template: Template, taint: Taint) -> bool:
-    """Whether the template accepts the taint."""
     return accepts(template, taint.key, taint.value)
 
 

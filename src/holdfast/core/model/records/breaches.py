@@ -23,7 +23,6 @@ REGION_RESIDENCY = "region.residency"
 
 REGION_RIGHT = "region.right"
 
-
 #: Repairs examined per step.
 BIT = 500
 

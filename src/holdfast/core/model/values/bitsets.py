@@ -79,7 +79,6 @@ def count(blocks: Bitset) -> int:
 
 
 def union(sets: Iterable[Bitset]) -> Bitset:
-    """Return the union of the sets."""
     found: Bitset = {}
     for blocks in sets:
         for block, bits in blocks.items():

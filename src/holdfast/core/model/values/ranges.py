@@ -31,7 +31,7 @@ def ranges_of(named: Iterable[int | Range]) -> Ranges:
     """Return the set of all named numbers. Empty or reversed ranges name none."""
     found: list[Range] = []
     pairs = [(one, one + 1) if isinstance(one, int) else one for one in named]
-    for first, after in pairs if _is_sorted(pairs) else sorted(pairs):
+    for first, after in pairs if all(left[0] <= right[0] for left, right in pairwise(pairs)) else sorted(pairs):
         if first >= after:
             continue
         if found and first <= found[-1][1]:
@@ -54,7 +54,6 @@ def is_named_once(named: Iterable[int | Range]) -> bool:
 
 
 def contains(runs: Ranges, number: int) -> bool:
-    """Whether a number is in the set."""
     place = bisect_right(runs, number, key=_first)
     return place > 0 and number < runs[place - 1][1]
 
@@ -179,10 +178,6 @@ def is_well_formed(runs: Ranges) -> bool:
 def format_ranges(runs: Ranges) -> list[str]:
     """Return the displayed form of the ranges: `7`, `0-99999`."""
     return [str(first) if after == first + 1 else f"{first}-{after - 1}" for first, after in runs]
-
-
-def _is_sorted(pairs: list[Range]) -> bool:
-    return all(left[0] <= right[0] for left, right in pairwise(pairs))
 
 
 def _first(run: Range) -> int:

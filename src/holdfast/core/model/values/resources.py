@@ -154,7 +154,6 @@ def from_amounts(amounts: Mapping[str, int]) -> Resources:
 
 
 def amount_of(amounts: Resources, name: str) -> int:
-    """Return the amount of the named resource."""
     if name in BUILT_IN:
         return int(getattr(amounts, name))
     return dict(amounts.extended).get(name, 0)

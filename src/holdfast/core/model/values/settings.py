@@ -56,7 +56,6 @@ class AgentTimes(Struct, frozen=True, rename="camel"):
 
 
 def agent_times(settings: Settings) -> AgentTimes:
-    """Return the settings for agents."""
     return AgentTimes(settings.session_lease, settings.grace, settings.kill_margin, settings.fence_time)
 
 

@@ -140,11 +140,11 @@ def _refuse_pairs(what: str, marks: Labels) -> Refused | None:
     return None
 
 
-def refuse_reason(reason: str, most: int = REASON_MAX) -> Refused | None:
+def refuse_reason(reason: str) -> Refused | None:
     """Refuse an empty or too long reason."""
-    if reason.strip() and len(reason) <= most:
+    if reason.strip() and len(reason) <= REASON_MAX:
         return None
-    return Refused(Code.MALFORMED, f"give a reason of 1 to {most} characters", {"characters": len(reason)})
+    return Refused(Code.MALFORMED, f"give a reason of 1 to {REASON_MAX} characters", {"characters": len(reason)})
 
 
 def refuse_amount(what: str, amount: Resources) -> Refused | None:

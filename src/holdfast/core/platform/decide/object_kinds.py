@@ -31,7 +31,6 @@ from holdfast.core.platform.state.tables import PlatformState
 
 Use = Callable[[PlatformState, Any, CommandContext], Refused | None]
 
-
 _DAY_MS = 86_400_000
 #: Machines that work in one region. One of their tokens may serve many machines if it sets `any`.
 OF_REGIONS = ("agent", "scheduler")

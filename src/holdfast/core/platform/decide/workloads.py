@@ -20,15 +20,8 @@ from holdfast.core.model.objects.workload_validation import workload_problems
 from holdfast.core.model.objects.workloads import Workload, WorkloadSpec, name_key
 from holdfast.core.model.values.conditions import with_condition
 from holdfast.core.platform.commands import PutWorkload
+from holdfast.core.platform.decide import checks
 from holdfast.core.platform.decide.breaches import recount_workload
-from holdfast.core.platform.decide.checks import (
-    refuse_amount,
-    refuse_marks,
-    refuse_name,
-    refuse_outside_placement,
-    refuse_outside_tenant,
-    refuse_unknown,
-)
 from holdfast.core.platform.decide.objects import merge
 from holdfast.core.platform.decide.workload_deletion import template_drop_events
 from holdfast.core.platform.events import TemplateStored, WorkloadOf, WorkloadStored
@@ -45,15 +38,17 @@ def put_workload(state: PlatformState, command: PutWorkload, ctx: CommandContext
     sent = command.workload
     key = name_key(sent.meta.tenant, sent.meta.name)
     refused = (
-        refuse_outside_tenant(ctx, sent.meta.tenant)
-        or refuse_outside_placement(ctx, sent.spec)
-        or refuse_name("Workload", sent.meta.name)
-        or refuse_marks(sent.meta)
+        checks.refuse_outside_tenant(ctx, sent.meta.tenant)
+        or checks.refuse_outside_placement(ctx, sent.spec)
+        or checks.refuse_name("Workload", sent.meta.name)
+        or checks.refuse_marks(sent.meta)
     )
     if refused is not None:
         return refused
     stored = state.workloads.get(state.workload_names.get(key) or 0)
-    refused = refuse_outside_placement(ctx, stored.spec) if stored is not None else _refuse_deleting(state, command)
+    refused = (
+        checks.refuse_outside_placement(ctx, stored.spec) if stored is not None else _refuse_deleting(state, command)
+    )
     if refused is not None:
         return refused
     merged = merge(sent, stored, ctx)
@@ -107,7 +102,7 @@ def check_shape(state: PlatformState, new: Workload, stored: Workload | None) ->
     found = workload_problems(spec)
     if found:
         return contradictory("; ".join(found), contradictions=found)
-    return _refuse_grace(state, spec) or refuse_amount("need", spec.template.need)
+    return _refuse_grace(state, spec) or checks.refuse_amount("need", spec.template.need)
 
 
 def _refuse_grace(state: PlatformState, spec: WorkloadSpec) -> Refused | None:
@@ -156,7 +151,7 @@ def check_places(state: PlatformState, new: Workload, stored: Workload | None) -
     placement = new.spec.placement
     primary = (placement.primary,) if placement.primary else ()
     named = (*placement.regions, *(name for name, _ in placement.weights), *primary)
-    refused = refuse_unknown("Region", named, state.regions)
+    refused = checks.refuse_unknown("Region", named, state.regions)
     if refused is not None:
         return refused
     if any(weight < 0 for _, weight in placement.weights):

@@ -14,7 +14,6 @@ from holdfast.core.platform.state.tables import PlatformState
 
 Amounts = dict[str, int]
 
-
 #: By account, and by region if the account has a limit in each: the amounts granted.
 Charged = dict[tuple[str, str], Amounts]
 

@@ -83,17 +83,22 @@ def _assignments(state: PlatformState) -> Iterator[Repair | None]:
         yield None
         if one.stage is not AssignmentStage.ENDED or state.workloads[one.workload].meta.deletion is not None:
             continue
-        waits_for, todo = _waits_for_region(state, one.region, "release what it still has of it")
         key = f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}"
-        yield Repair(
-            what="assignment",
-            key=key,
-            owner=f"region/{one.region}",
-            since=_silent_since(state, one.region),
-            waits_for=waits_for,
-            todo=todo or f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`",
-            tenant=one.tenant,
-        )
+        yield _by_region(state, one, "assignment", key, "release what it still has of it")
+
+
+def _by_region(state: PlatformState, one: Assignment, what: str, key: str, work: str) -> Repair:
+    """Return the entry of an assignment with which its region has work left."""
+    waits_for, todo = _waits_for_region(state, one.region, work)
+    return Repair(
+        what=what,
+        key=key,
+        owner=f"region/{one.region}",
+        since=_silent_since(state, one.region),
+        waits_for=waits_for,
+        todo=todo or f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`",
+        tenant=one.tenant,
+    )
 
 
 def _rights(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
@@ -108,7 +113,8 @@ def _rights(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
     for _, one in state.assignments.unordered():
         yield None
         if one.returning and one.stage is not AssignmentStage.ENDED and (one.workload, one.region) not in lost:
-            yield _returning(state, one)
+            key = f"workload/{one.tenant}/{one.workload_name}/{_listed(one.returning)}"
+            yield _by_region(state, one, "right", key, "end them and give the rights back")
 
 
 def _lost(state: PlatformState, workload: Workload, region: str, ordinals: Ranges, now: Instant) -> Repair:
@@ -139,19 +145,6 @@ def _attesting(meta: Meta, region: str, ordinals: Ranges) -> str:
     named = " ".join(str(ordinal) for ordinal in numbers(first_of(ordinals, NAMED)))
     attest = f"holdfast region attest {region} {meta.tenant}/{meta.name} {named} --stopped --reason TEXT"
     return f"once they do not run there any more: `{attest}`"
-
-
-def _returning(state: PlatformState, one: Assignment) -> Repair:
-    waits_for, todo = _waits_for_region(state, one.region, "end them and give the rights back")
-    return Repair(
-        what="right",
-        key=f"workload/{one.tenant}/{one.workload_name}/{_listed(one.returning)}",
-        owner=f"region/{one.region}",
-        since=_silent_since(state, one.region),
-        waits_for=waits_for,
-        todo=todo or f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`",
-        tenant=one.tenant,
-    )
 
 
 def _grants(state: PlatformState, now: Instant) -> Iterator[Repair | None]:

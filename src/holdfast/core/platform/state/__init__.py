@@ -4,8 +4,7 @@
 - `lookups`             reads by key: assignments of a workload, valid policy, last report
 - `indexes`             derived tables, updated row by row
 - `rebuild`             derived tables, built from the stored ones
-- `evolve_objects`      objects, workloads, templates, status
 - `evolve_assignments`  assignments, grants, rights and leases
 - `evolve_regions`      regions, their reports, overflow
-- `evolve`              policies, breaches, and the table event -> function
+- `evolve`              objects, workloads, policies, breaches, and the table event -> function
 """

@@ -67,7 +67,6 @@ def index_rights(state: PlatformState, workload: Revision, region: str, come: Ra
 
 
 def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> None:
-    """Add a workload to the indexes."""
     tenant = workload.meta.tenant
     if workload.meta.deletion is None:
         state.workload_names.put(name_key(tenant, workload.meta.name), uid)
@@ -83,7 +82,6 @@ def pending(workload: Workload) -> int:
 
 
 def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment) -> None:
-    """Add an assignment to the indexes."""
     others = state.assignments_of.get(assignment.workload) or ()
     state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
     for account in emergencies_of(assignment):

@@ -38,7 +38,6 @@ TABLE_OF = {
     "RecoveryBudget": "budgets",
 }
 
-
 #: A region, and the ordinals of one workload to which it holds the right.
 HeldIn = tuple[str, Ranges]
 

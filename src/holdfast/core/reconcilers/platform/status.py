@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
 from holdfast.core.model.objects.workloads import Workload, WorkloadStatus
 from holdfast.core.model.records.region_reports import ObservedWorkload
-from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
+from holdfast.core.model.values.conditions import ConditionReason, ConditionStatus
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import ReportStatus
 from holdfast.core.platform.queries.completion import deadline_of, is_deadline_open
@@ -141,9 +141,5 @@ def _differs(known: WorkloadStatus, wanted: ReportStatus) -> bool:
     said = (wanted.observed_generation, wanted.bound, wanted.ready, wanted.serving, wanted.succeeded, wanted.failed)
     if counts != said:
         return True
-    stored = {one.type: _timeless(one) for one in known.conditions}
+    stored = {one.type: replace(one, since=0) for one in known.conditions}
     return any(stored.get(one.type) != one for one in wanted.conditions)
-
-
-def _timeless(condition: Condition) -> Condition:
-    return replace(condition, since=0)

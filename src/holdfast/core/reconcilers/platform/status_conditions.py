@@ -101,11 +101,7 @@ def _was_reported(workload: Workload, type: str) -> bool:
 
 def _condition(type: str, fit: ConditionValue, progress: WorkloadProgress) -> Condition:
     return Condition(
-        type=type,
-        status=fit.status,
-        reason=fit.reason,
-        message=fit.message,
-        observed_generation=progress.generation,
+        type=type, status=fit.status, reason=fit.reason, message=fit.message, observed_generation=progress.generation
     )
 
 

@@ -42,7 +42,6 @@ def reason_of(code: str) -> ConditionReason:
 
 
 def condition_true(message: str = "") -> ConditionValue:
-    """Return a condition that holds."""
     return ConditionValue(ConditionStatus.TRUE, ConditionReason.AS_DESIRED, message)
 
 

@@ -15,8 +15,7 @@ A query never writes and never emits an event.
 - `breaches`          present overshoots of invariants; holds without a purpose
 - `node_conditions`   conditions of a node
 - `endpoints`         listed replicas and their probes
-- `replica_health`    problems of a replica
-- `workload_report`   the region's report about one workload
+- `workload_report`   the region's report about one workload; problems of a replica
 - `region_summary`    the region's report about itself
 - `repairs`           open repairs, each with owner and next step
 - `decisions`         scheduling decisions in a batch of the log

@@ -23,7 +23,6 @@ def charged(state: RegionState, account: str) -> Resources:
 
 
 def is_emergency(account: str) -> bool:
-    """Return whether the account is an emergency quota."""
     return account.startswith("emergency/")
 
 

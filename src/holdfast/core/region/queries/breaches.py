@@ -27,7 +27,6 @@ from holdfast.core.region.state.tables import RegionState
 #: Why a hold on a node that has become too small is released.
 HOLD_TOO_LARGE = "no-room"
 
-
 Overshoots = dict[tuple[str, str], int]
 
 
@@ -99,7 +98,6 @@ def _is_exposed(state: RegionState, node: Node, slot: Slot) -> bool:
 
 
 def node_overshoots(state: RegionState, node: Node) -> Overshoots:
-    """Return all overshoots of a node."""
     usage = state.node_usage.get(node.uid) or EMPTY_USAGE
     return {**capacity_overshoots(node, usage), **allowed_overshoots(state, node)}
 

@@ -43,7 +43,6 @@ _Key = tuple[Revision, str]
 
 
 def has_decisions(batch: Batch[RegionEvent]) -> bool:
-    """Return whether the batch contains a decision."""
     return any(record.command in COMMANDS for record in batch.records)
 
 

@@ -32,7 +32,6 @@ def is_published(state: RegionState, slot: Slot) -> bool:
 
 
 def is_listed(state: RegionState, slot: Slot) -> bool:
-    """Return whether the slot is in the list."""
     return bool(slot.ports) and is_published(state, slot) and bool(state.nodes[slot.node].address)
 
 

@@ -46,7 +46,6 @@ def refuse_node(
 
 
 def refuse_paused(overrides: ActiveOverrides, tenant: str) -> Infeasible | None:
-    """Refuse if an override has paused scheduling for the tenant."""
     pause = overrides.pause_of(tenant)
     if pause is None:
         return None

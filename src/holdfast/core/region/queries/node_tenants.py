@@ -37,7 +37,6 @@ def tenants_in(state: RegionState, usage: NodeUsage) -> tuple[str, ...]:
 
 
 def tenant_of(state: RegionState, slot: Slot) -> str:
-    """Return the tenant of a slot."""
     return state.assignments[slot.assignment].tenant
 
 

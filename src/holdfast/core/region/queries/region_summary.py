@@ -40,7 +40,6 @@ from holdfast.core.model.values.resources import (
 )
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.queries.node_conditions import exposures
-from holdfast.core.region.queries.workload_report import run_to_end
 from holdfast.core.region.state.tables import RegionState
 
 #: Nodes or requests per step: about a millisecond.
@@ -100,11 +99,6 @@ class _Group:
         whole = self.count, self.capacity, self.free
         told = Nodes(pool, labels, taints, tenancy, models, *whole, most, most_free, enforced)
         return _named(told, self.having)
-
-
-def summary_of(state: RegionState) -> RegionSummary:
-    """Return the complete summary, without pauses."""
-    return run_to_end(summary_steps(state, {}))
 
 
 def summary_steps(state: RegionState, known: SummarisedNodes) -> Generator[None, None, RegionSummary]:

@@ -11,22 +11,10 @@ from holdfast.core.ledger.builtin import overrides, registry
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.records.nodes import NodeReport
 from holdfast.core.region import events as e
+from holdfast.core.region.state import evolve_slots
 from holdfast.core.region.state.evolve_placements import drop_hold, put_hold, slots_placed
 from holdfast.core.region.state.evolve_shipments import APPLY_SHIPPED, assignment_forgotten
-from holdfast.core.region.state.evolve_slots import (
-    ordinals_finished,
-    pending_reported,
-    slots_adopted,
-    slots_bound,
-    slots_moved,
-    slots_opened,
-    slots_released,
-    slots_retargeted,
-    slots_stopping,
-)
-from holdfast.core.region.state.indexes import (
-    index_silent,
-)
+from holdfast.core.region.state.indexes import index_silent
 from holdfast.core.region.state.node_usage import count_node
 from holdfast.core.region.state.tables import RegionState
 
@@ -77,17 +65,17 @@ APPLY: dict[type, Any] = {
     e.NodeStored: node_stored,
     e.NodeReported: node_reported,
     e.NodeRemoved: node_removed,
-    e.SlotsOpened: slots_opened,
-    e.SlotsRetargeted: slots_retargeted,
+    e.SlotsOpened: evolve_slots.slots_opened,
+    e.SlotsRetargeted: evolve_slots.slots_retargeted,
     e.SlotsPlaced: slots_placed,
-    e.SlotsBound: slots_bound,
-    e.SlotsMoved: slots_moved,
-    e.SlotsStopping: slots_stopping,
-    e.SlotsReleased: slots_released,
-    e.OrdinalsFinished: ordinals_finished,
-    e.SlotsAdopted: slots_adopted,
+    e.SlotsBound: evolve_slots.slots_bound,
+    e.SlotsMoved: evolve_slots.slots_moved,
+    e.SlotsStopping: evolve_slots.slots_stopping,
+    e.SlotsReleased: evolve_slots.slots_released,
+    e.OrdinalsFinished: evolve_slots.ordinals_finished,
+    e.SlotsAdopted: evolve_slots.slots_adopted,
     e.AssignmentForgotten: assignment_forgotten,
-    e.PendingReported: pending_reported,
+    e.PendingReported: evolve_slots.pending_reported,
     e.HoldStored: hold_stored,
     e.HoldEnded: hold_ended,
     e.BreachOpened: breach_opened,

@@ -14,7 +14,6 @@ from holdfast.core.region.state.tables import NO_PHASE_COUNTS, PHASE_INDEX, Regi
 
 
 def slots_on(state: RegionState, node: Node) -> list[Slot]:
-    """Return the slots on a node."""
     return [state.slots[key] for key in slot_keys(state.node_usage.get(node.uid) or EMPTY_USAGE)]
 
 
@@ -32,7 +31,6 @@ def phase_count(state: RegionState, assignment: Revision, phase: Phase) -> int:
 
 
 def is_finished(state: RegionState, assignment: Revision, ordinal: int) -> bool:
-    """Return whether an ordinal is finished."""
     return any(
         contains(row.done, ordinal) or contains(row.failed, ordinal) for row in state.finished.get(assignment) or ()
     )

@@ -35,7 +35,6 @@ class NodeSize(NamedTuple):
 
 
 def node_size(node: Node) -> NodeSize:
-    """Return the size of a node."""
     digits = tuple([(name, amount.bit_length()) for name, amount in nonzero_amounts(node.capacity)])
     devices: tuple[tuple[str, int, int], ...] = ()
     if node.devices:
@@ -90,7 +89,6 @@ class NodeKind(NamedTuple):
 
 
 def node_kind(node: Node) -> NodeKind:
-    """Return the kind of a node."""
     taints = tuple([(taint.key, taint.value) for taint in node.taints]) if node.taints else ()
     return NodeKind(node.zone, node.pool, taints, kept_for(node), node.capabilities, node.overrun, node_size(node))
 

@@ -113,14 +113,12 @@ def without_slot(usage: NodeUsage, slot: Slot, need: Resources, milli: int, revi
 
 
 def with_hold(usage: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
-    """Return the usage with one more hold."""
     devices = _devices(usage.devices, hold.devices, 0, 0, hold.device_milli) if hold.devices else usage.devices
     held, holds = add(usage.held, hold.need), (*usage.holds, hold.uid)
     return NodeUsage(usage.firm, usage.all, held, devices, usage.ports, usage.waiting, revision, usage.slots, holds)
 
 
 def without_hold(usage: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
-    """Return the usage without an ended hold."""
     devices = _devices(usage.devices, hold.devices, 0, 0, -hold.device_milli) if hold.devices else usage.devices
     held, holds = subtract(usage.held, hold.need), tuple(uid for uid in usage.holds if uid != hold.uid)
     return NodeUsage(usage.firm, usage.all, held, devices, usage.ports, usage.waiting, revision, usage.slots, holds)

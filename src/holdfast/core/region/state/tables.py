@@ -30,7 +30,6 @@ PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
 
 NO_PHASE_COUNTS = (0,) * len(PHASES)
 
-
 #: Identity of a shipped object: the tag of its kind, and its key as text.
 ObjectName = tuple[str, str]
 

@@ -12,8 +12,13 @@ from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.region_reports import Failing
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.replica_health import SLOW_MS, STEADY_MS
-from holdfast.core.region.queries.workload_report import TimedReport, run_to_end, workload_report_steps
+from holdfast.core.region.queries.workload_report import (
+    SLOW_MS,
+    STEADY_MS,
+    TimedReport,
+    run_to_end,
+    workload_report_steps,
+)
 from tests.support.ledgers.region import RegionBench, a_template
 
 AGENT, HEALTH = "agent/n1", "controller/node-health"

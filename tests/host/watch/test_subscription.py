@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from holdfast.host.watch.keepalive import PARTS, ROUND_MS, KeepaliveRounds
-from holdfast.host.watch.subscription import Subscription
+from holdfast.host.watch.subscription import PARTS, ROUND_MS, KeepaliveRounds, Subscription
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
 

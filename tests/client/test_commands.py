@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.client import machine_session
+from holdfast.client import commands
+from holdfast.client.commands import SESSIONS_MAX, MachineSession
 from holdfast.client.errors import ConflictError, OutcomeUnknownError, ProblemReport, SessionEndedError
-from holdfast.client.machine_session import SESSIONS_MAX, MachineSession
 from holdfast.core.ledger.builtin.registry import BuiltinCommand
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.codec import EnvelopeReader
@@ -71,9 +71,9 @@ def test_an_owner_may_keep_the_envelope_and_repeat_it_when_its_outcome_is_unknow
     machine = opened(script)
     envelope = machine.envelope(COMMAND)
     with pytest.raises(OutcomeUnknownError):
-        script.play(machine_session.send(script.caller(), envelope))
+        script.play(commands.send(script.caller(), envelope))
     script.outcomes = [LANDED]
-    assert script.play(machine_session.send(script.caller(), envelope)).revision == "8.0"
+    assert script.play(commands.send(script.caller(), envelope)).revision == "8.0"
     assert {e.sequence for e in envelopes(script)[1:]} == {1}
 
 
@@ -82,7 +82,7 @@ def test_an_answer_may_come_as_msgpack_with_revisions_as_numbers() -> None:
         CommandReply(CommandOutcome.LANDED, "", "", pack_revision(7, 0), pack_revision(7, 1), b"x")
     )
     script = Script(Reply(200, (("content-type", "application/msgpack"),), body))
-    assert script.play(machine_session.open_session(script.caller(), "agent/n1")) == "7.1"
+    assert script.play(commands.open_session(script.caller(), "agent/n1")) == "7.1"
 
 
 def test_an_answer_that_cannot_be_read_leaves_the_command_unknown() -> None:

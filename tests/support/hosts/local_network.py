@@ -1,4 +1,4 @@
-"""A transport inside one process, for tests and for a server that plays all roles.
+"""A transport inside one process, for tests.
 
 It guarantees what a network guarantees, and no more, so that no code relies on being in one process:
 
