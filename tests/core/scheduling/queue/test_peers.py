@@ -358,19 +358,6 @@ def test_a_share_forgets_what_it_left_when_time_goes_back_or_there_is_too_much()
     assert share.mine(*striped[0], whole=False) == {}
 
 
-def test_the_most_urgent_group_that_is_still_left_is_found_among_many() -> None:
-    share = PeerShare()
-    left = {"a": 5, "b": 1, "c": 3}
-    for _ in range(LEFT_MAX // 2):
-        for name, urgency in left.items():
-            share.leave(urgency, name)
-    assert share.most_urgent(left.__contains__) == "b"
-    del left["b"]
-    assert share.most_urgent(left.__contains__) == "c"
-    left.clear()
-    assert share.most_urgent(left.__contains__) is None
-
-
 def test_a_group_with_more_open_slots_is_looked_at_again() -> None:
     share = PeerShare()
     share.grew("a")

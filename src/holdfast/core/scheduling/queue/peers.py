@@ -13,9 +13,8 @@ Priorities hold over all parts: while another one's slot of a higher priority ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
-from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -94,9 +93,6 @@ class PeerShare:
         self._now: Instant = 0
         #: By request and distance of the owner: its open slots, and since when they are these.
         self._left: dict[tuple[Revision, str], dict[int, tuple[Instant, Bitset]]] = {}
-        #: Groups that were left to others, most urgent first; some of them are left no longer.
-        self._groups: list[tuple[int, int, Any]] = []
-        self._number = 0
         #: By request with one owner: its row, and since when it is this one.
         self._rows: dict[tuple[Revision, str], tuple[Instant, Any]] = {}
         #: Groups with more open slots than before, since `take_grown`.
@@ -137,20 +133,6 @@ class PeerShare:
             since = self._now
         self._rows[key] = since, row
         return self._now - since < after * HELP_MS
-
-    def leave(self, urgency: int, group: Any) -> None:
-        """Note a group that is left to others."""
-        self._number += 1
-        heappush(self._groups, (urgency, self._number, group))
-
-    def most_urgent(self, is_left: Callable[[Any], bool]) -> Any | None:
-        """Return the most urgent group that is still left to others."""
-        if len(self._groups) > LEFT_MAX:
-            kept = {group: (urgency, number) for urgency, number, group in self._groups if is_left(group)}
-            self._groups = sorted((*place, group) for group, place in kept.items())
-        while self._groups and not is_left(self._groups[0][2]):
-            heappop(self._groups)
-        return self._groups[0][2] if self._groups else None
 
     def mine(self, key: tuple[Revision, str], open_: Bitset, *, whole: bool) -> Bitset:
         """Return the slots of a request to propose now: its own; with none, those of others that did not move.

@@ -89,8 +89,7 @@ class Unblocker:
             for group in queue.groups.values():
                 for entry in group.entries.values():
                     entry.forget()
-            for key in [key for key, blocked in queue.blocked.items() if blocked.why is BlockReason.PEERS]:
-                queue.unblock(key)
+            queue.blocked.call_left()
         for key in queue.share.take_grown():
             if queue.blocked.is_left(key):
                 queue.unblock(key)
