@@ -1,12 +1,13 @@
-"""Groups that a scheduler leaves to others: nothing lower before them, in bounded cycles."""
+"""Groups that a scheduler leaves to others: nothing lower before them, help however many they are, bounded cycles."""
 
 from __future__ import annotations
 
 import pytest
 
+from holdfast.core.model.values.bitsets import Bitset, masks
 from holdfast.core.scheduling.cycle import RESTED_MAX, SchedulerView
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
-from holdfast.core.scheduling.queue.peers import HELP_MS, RUN, peers_of
+from holdfast.core.scheduling.queue.peers import HELP_MS, RUN, PeerShare, SchedulerPeers, peers_of
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, BlockedGroup, BlockReason
 from tests.support.ledgers.region import RegionBench, a_template
@@ -85,6 +86,77 @@ def test_a_request_that_is_left_beside_one_that_may_not_run_waits_for_its_owner_
     assert blocked.why is BlockReason.PEERS
     bench.at += HELP_MS
     assert slots_of(first) == {(other, 0)}
+
+
+# Help
+
+
+def test_what_nobody_takes_is_taken_however_much_it_is() -> None:
+    share, peers = PeerShare(), SchedulerPeers("a", 0, 2)
+    share.begin(peers, 1_000)
+    others = [(uid, "t") for uid in range(90_000) if peers.owner(uid)]
+    assert len(others) > 40_000
+    for key in others:
+        assert share.leaves(key, "row")
+    share.begin(peers, 1_000 + HELP_MS)
+    assert not any(share.leaves(key, "row") for key in others)
+
+
+def test_slots_that_were_placed_and_are_open_again_are_left_to_their_owner_anew() -> None:
+    """After the loss of a zone, the same ordinals are open as long before."""
+    share, peers, key = PeerShare(), SchedulerPeers("a", 0, 2), (100, "t")
+    everything = masks(range(2 * RUN))
+    mine, others = peers.part(100, everything), peers.part(100, everything, after=1)
+    for emptied in ("asked meanwhile", "not asked meanwhile"):
+        share.begin(peers, 1_000)
+        assert share.mine(key, others, whole=False) == {}
+        if emptied == "asked meanwhile":
+            assert share.mine(key, {}, whole=False) == {}
+        else:
+            share.forget(key)
+        share.begin(peers, 1_000 + 100 * HELP_MS)
+        assert share.mine(key, everything, whole=False) == mine
+        assert share.mine(key, others, whole=False) == {}
+        share.begin(peers, 1_000 + 101 * HELP_MS)
+        assert share.mine(key, others, whole=False) == others
+        share.forget(key)
+        share.begin(peers, 0)
+
+
+def test_slots_that_moved_while_own_ones_were_open_are_left_to_their_owner_anew() -> None:
+    share, peers, key = PeerShare(), SchedulerPeers("a", 0, 2), (100, "t")
+    everything = masks(range(2 * RUN))
+    mine, others = peers.part(100, everything), peers.part(100, everything, after=1)
+    share.begin(peers, 1_000)
+    assert share.mine(key, others, whole=False) == {}
+    assert share.mine(key, mine, whole=False) == mine
+    share.begin(peers, 1_000 + 10 * HELP_MS)
+    assert share.mine(key, others, whole=False) == {}
+
+
+def test_own_slots_that_open_again_and_again_do_not_put_off_help() -> None:
+    share, peers, key = PeerShare(), SchedulerPeers("a", 0, 2), (100, "t")
+    everything = masks(range(2 * RUN))
+    mine, others = peers.part(100, everything), peers.part(100, everything, after=1)
+    found: Bitset = {}
+    for at in range(1_000, 1_001 + HELP_MS, HELP_MS // 4):
+        share.begin(peers, at)
+        assert share.mine(key, everything, whole=False) == mine
+        found = share.mine(key, others, whole=False)
+    assert found == others
+
+
+def test_a_request_that_left_the_queue_is_not_remembered() -> None:
+    bench, _ = a_region(2)
+    (other,) = uids_of(1)
+    bench.a_workload(a_template(), count=1, uid=other, workload=other)
+    first, second = several(bench, 2)
+    first.catch_up()
+    assert slots_of(first) == set()
+    assert len(first.scheduler.queue.share._rows) == 1
+    assert second.step() is not None
+    first.catch_up()
+    assert first.scheduler.queue.share._rows == {}
 
 
 # Changes of schedulers

@@ -29,8 +29,6 @@ RUN = 64
 #: A slot of another scheduler is taken when nothing has moved for this long, by its next neighbour first: each further
 #: one waits as long again.
 HELP_MS = 2_000
-#: Requests whose left slots are remembered.
-LEFT_MAX = 20_000
 _EMBEDDED = "controller/"
 _ODD, _MASK, _SHIFT = 0x9E3779B97F4A7C15, (1 << 64) - 1, 33
 
@@ -86,7 +84,10 @@ def _stripes(count: int, first: int) -> int:
 
 
 class PeerShare:
-    """The part of the queue that is a scheduler's own, and what it leaves to others."""
+    """The part of the queue that is a scheduler's own, and since when it leaves the rest to others.
+
+    It remembers requests in the queue only: `forget` drops one that has left.
+    """
 
     def __init__(self) -> None:
         self.peers = ALONE
@@ -107,11 +108,14 @@ class PeerShare:
         """Use these peers from now on. Return whether they have changed."""
         is_new, back = peers != self.peers, now < self._now
         self.peers, self._now = peers, now
-        if is_new or back or len(self._left) > LEFT_MAX:
-            self._left = {}
-        if is_new or back or len(self._rows) > LEFT_MAX:
-            self._rows = {}
+        if is_new or back:
+            self._left, self._rows = {}, {}
         return is_new
+
+    def forget(self, key: tuple[Revision, str]) -> None:
+        """A request has left the queue: if it returns, its slots are new ones."""
+        self._left.pop(key, None)
+        self._rows.pop(key, None)
 
     def grew(self, group: Any) -> None:
         """Note that a group has more open slots, so that some may be its own."""
@@ -143,7 +147,9 @@ class PeerShare:
         if whole:
             return open_
         own = self.peers.part(uid, open_)
-        if own or not open_:
+        if not open_:
+            self._left.pop(key, None)
+        if not open_ or (own and key not in self._left):
             return own
         known, seen, stuck = self._left.get(key, {}), dict[int, tuple[Instant, Bitset]](), list[Bitset]()
         for after in range(1, self.peers.count):
@@ -154,4 +160,4 @@ class PeerShare:
                 if self._now - seen[after][0] >= after * HELP_MS:
                     stuck.append(left)
         self._left[key] = seen
-        return shared(union(stuck), open_) if stuck else {}
+        return own or (shared(union(stuck), open_) if stuck else {})
