@@ -5,7 +5,10 @@ The module imports nothing heavy: the command line reads the table before it imp
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from msgspec import Struct
 
 API_VERSION = "holdfast/v1"
 
@@ -173,9 +176,11 @@ def apply_order(kind: object) -> int:
     return _APPLIED.index(kind) if kind in _APPLIED else len(_APPLIED)
 
 
-def public_name(struct: type) -> str:
-    """Return the name under which a struct is published, as a kind or a schema: its class name without `View`."""
-    return struct.__name__.removesuffix("View")
+def public_name(struct: type[Struct]) -> str:
+    """Return the name under which a struct is published, as a kind or a schema: the kind of a view, or its class name
+    without `View`."""
+    name, tag = struct.__name__, struct.__struct_config__.tag
+    return tag if name.endswith("View") and isinstance(tag, str) else name.removesuffix("View")
 
 
 def find_kind(word: str) -> ResourceKind | None:
