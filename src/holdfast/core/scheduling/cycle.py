@@ -196,7 +196,8 @@ class SchedulingCycle:
                 continue
             if is_held:
                 queue.block(urgent, known)
-                return True
+                return queue.share.holds(group.key[0])
+        queue.share.passes(group.key[0])
         return False
 
     def _could_place(self, group: RequestGroup) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.model.values.bitsets import Bitset, masks
 from holdfast.core.scheduling.cycle import RESTED_MAX, SchedulerView
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
-from holdfast.core.scheduling.queue.peers import HELP_MS, RUN, PeerShare, SchedulerPeers, peers_of
+from holdfast.core.scheduling.queue.peers import HELP_MS, HOLD_MS, RUN, PeerShare, SchedulerPeers, peers_of
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, BlockedGroup, BlockReason
 from tests.support.ledgers.region import RegionBench, a_template
@@ -65,6 +65,52 @@ def test_a_lower_priority_waits_for_many_that_cannot_be_placed_in_bounded_cycles
         assert len(waits) == RESTED_MAX
         assert first.scheduler.has_more
     assert slots_of(first) == {(low, 0)}
+
+
+def test_a_lower_priority_is_placed_in_the_end_however_many_higher_ones_a_hanging_scheduler_gets() -> None:
+    """At every cycle there is a new request of a higher priority, whose owner places none of them."""
+    bench, _ = a_region(4)
+    (low,) = uids_of(0, start=200)
+    bench.a_workload(a_template(cpu=100), count=1, uid=low, workload=low)
+    first, _ = several(bench, 2)
+    others, began = iter(uids_of(1, 100, start=1_000)), bench.at
+    while not any(slot.assignment == low and slot.node for _, slot in bench.state.slots.items()):
+        assert bench.at <= began + HOLD_MS
+        uid = next(others)
+        bench.a_workload(a_template(cpu=1), count=1, uid=uid, workload=uid, priority_class="critical")
+        first.step()
+        bench.at += HELP_MS // 4
+    assert bench.at > began + HOLD_MS
+
+
+def test_a_wait_for_others_is_counted_anew_after_a_break() -> None:
+    share, peers = PeerShare(), SchedulerPeers("a", 0, 2)
+
+    def at(time: int) -> None:
+        share.begin(peers, 1_000 + time)
+
+    at(0)
+    assert share.holds(5)
+    at(HELP_MS)
+    share.passes(4)  # something more urgent, which waits for nobody
+    assert share.holds(7)
+    at(2 * HELP_MS)
+    assert share.holds(5)
+    at(HOLD_MS)
+    assert not share.holds(5)
+    assert not share.holds(7)  # in the same cycle
+    at(HOLD_MS + 1)
+    assert share.holds(5)
+    at(HOLD_MS + 2)
+    share.passes(5)
+    at(2 * HOLD_MS)
+    assert share.holds(5)
+    at(2 * HOLD_MS + HELP_MS + 1)  # nobody waited meanwhile
+    assert share.holds(5)
+    at(3 * HOLD_MS)
+    assert share.holds(5)
+    at(0)
+    assert share.holds(5)
 
 
 # Reasons

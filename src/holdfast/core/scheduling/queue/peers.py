@@ -8,7 +8,8 @@ So every open slot has one scheduler that takes it first, by a number that all o
 and no right: wrong or old lists of schedulers cost refusals, and the ledger decides in any case. A scheduler that is
 alone owns everything.
 
-Priorities hold over all parts: while another one's slot of a higher priority can be placed, nothing lower is.
+Priorities hold over all parts: while another one's slot of a higher priority can be placed, nothing lower is. Since
+others may hang, and new slots of theirs may open all the time, lower ones go on after some time.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ RUN = 64
 #: A slot of another scheduler is taken when nothing has moved for this long, by its next neighbour first: each further
 #: one waits as long again.
 HELP_MS = 2_000
+#: Longest time without a break in which nothing of a priority is placed because others have slots of a higher one.
+HOLD_MS = 6_000
 _EMBEDDED = "controller/"
 _ODD, _MASK, _SHIFT = 0x9E3779B97F4A7C15, (1 << 64) - 1, 33
 
@@ -92,6 +95,8 @@ class PeerShare:
     def __init__(self) -> None:
         self.peers = ALONE
         self._now: Instant = 0
+        #: The most urgent level that waits for others' slots, since when without a break, and when last; None: none.
+        self._held: tuple[int, Instant, Instant] | None = None
         #: By request and distance of the owner: its open slots, and since when they are these.
         self._left: dict[tuple[Revision, str], dict[int, tuple[Instant, Bitset]]] = {}
         #: By request with one owner: its row, and since when it is this one.
@@ -109,8 +114,24 @@ class PeerShare:
         is_new, back = peers != self.peers, now < self._now
         self.peers, self._now = peers, now
         if is_new or back:
-            self._left, self._rows = {}, {}
+            self._left, self._rows, self._held = {}, {}, None
         return is_new
+
+    def holds(self, urgency: int) -> bool:
+        """Return whether a group waits for others' slots of a higher priority, which can be placed now.
+
+        After `HOLD_MS` without a break, one cycle goes on.
+        """
+        now, since, before = self._now, self._now, self._held
+        if before is not None and now - before[2] <= HELP_MS and (now == before[2] or before[2] - before[1] < HOLD_MS):
+            since, urgency = before[1], min(urgency, before[0])
+        self._held = urgency, since, now
+        return now - since < HOLD_MS
+
+    def passes(self, urgency: int) -> None:
+        """Note that a group does not wait for others."""
+        if self._held is not None and urgency >= self._held[0]:
+            self._held = None
 
     def forget(self, key: tuple[Revision, str]) -> None:
         """A request has left the queue: if it returns, its slots are new ones."""
