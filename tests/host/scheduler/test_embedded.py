@@ -10,7 +10,9 @@ import pytest
 
 from holdfast.core.ledger.reconciler import SCHEDULERS_MAX, scheduler_principal
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.queue.peers import RUN
+from holdfast.core.scheduling.queue.peers import HELP_MS, RUN
+from holdfast.host.leader.scheduler_board import SILENT_MS
+from holdfast.host.protocol.commands import SchedulerVitals
 from holdfast.host.scheduler.embedded import EmbeddedScheduler
 from holdfast.host.scheduler.loop import GATHER_MS
 from tests.support.api.api_cluster import Part, World, in_world
@@ -96,6 +98,27 @@ def test_one_that_ends_leaves_its_part_to_the_others_at_once() -> None:
         await world.until(lambda: len(bound(region)) == 100, within_ms=500)
         assert by(region) == {scheduler_principal(2): 100}
         await ended(tasks[1:])
+
+    told(story)
+
+
+def test_one_that_hangs_delays_its_part_only_until_it_has_none() -> None:
+    async def story(world: World, region: Part) -> None:
+        tasks, began = beside(region, 1), world.clock.boot()
+        leader = region.ledger.leader
+        assert leader is not None
+        hanging = scheduler_principal(2)
+        leader.term.schedulers.enter(hanging, lambda: SchedulerVitals("", world.clock.boot() - began, 0))
+        await world.clock.sleep(100)
+        await want(region, range(200))
+        await world.clock.sleep(1_000)
+        assert 0 < len(bound(region)) < 200
+        await world.until(lambda: len(bound(region)) == 200, within_ms=HELP_MS + 1_500)
+        await world.clock.sleep(SILENT_MS)
+        await want(region, range(200, 400))
+        await world.until(lambda: len(bound(region)) == 400, within_ms=500)
+        leader.term.schedulers.leave(hanging)
+        await ended(tasks)
 
     told(story)
 
