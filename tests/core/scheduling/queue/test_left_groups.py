@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.model.values.bitsets import Bitset, masks
+from holdfast.core.model.values.bitsets import Bitset, each, masks
+from holdfast.core.region.commands import SlotPlacement, Unreserve
 from holdfast.core.scheduling.cycle import RESTED_MAX, SchedulerView
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
 from holdfast.core.scheduling.queue.peers import HELP_MS, HOLD_MS, RUN, PeerShare, SchedulerPeers, peers_of
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, BlockedGroup, BlockReason
-from tests.support.ledgers.region import RegionBench, a_template
+from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, several
 
 NAMES = ("scheduler/s1", "scheduler/s2")
@@ -20,6 +21,11 @@ def uids_of(owner: int, count: int = 1, start: int = 100) -> list[int]:
     """Assignments that one of two schedulers takes first."""
     peers = peers_of(NAMES[0], NAMES)
     return [uid for uid in range(start, start + 20 * count + 100) if peers.owner(uid) == owner][:count]
+
+
+def first_part(owner: int) -> Bitset:
+    """The slots of assignment 100 that one of two schedulers takes first."""
+    return SchedulerPeers("", owner, 2).part(100, masks(range(2 * RUN)))
 
 
 def slots_of(follower: Follower) -> set[tuple[int, int]]:
@@ -203,6 +209,23 @@ def test_a_request_that_left_the_queue_is_not_remembered() -> None:
     assert second.step() is not None
     first.catch_up()
     assert first.scheduler.queue.share._rows == {}
+
+
+def test_charged_slots_of_others_that_do_not_move_are_taken_although_nobody_pays_for_own_ones() -> None:
+    bench, _ = a_region(20, cpu=16_000, memory=32_768)
+    work = bench.a_workload(a_template(), count=2 * RUN)
+    first, _ = several(bench, 2)
+    (ordinal, *_), node = each(first_part(1)), next(iter(bench.state.nodes.keys()))
+    bench.place(work, SlotPlacement(ordinal, node), bind=False)
+    bench.accept(SCHEDULER, Unreserve(((1, ordinal),)))
+    bench.a_grant(cpu=1_000, version=2)
+    first.catch_up()
+    assert slots_of(first) == set()
+    assert first.codes() == ["over-grant"]
+    bench.at += HELP_MS
+    bench.a_node("another")
+    first.catch_up()
+    assert slots_of(first) == {(100, ordinal)}
 
 
 # Changes of schedulers

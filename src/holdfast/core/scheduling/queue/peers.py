@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from holdfast.core.model.values.bitsets import BLOCK, Bitset, shared, union
+from holdfast.core.model.values.bitsets import BLOCK, Bitset, minus, shared, union
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.scheduling.nodes.table import Numbers, Truths
 
@@ -33,6 +33,7 @@ HELP_MS = 2_000
 #: Longest time without a break in which nothing of a priority is placed because others have slots of a higher one.
 HOLD_MS = 6_000
 _EMBEDDED = "controller/"
+_NONE: Bitset = {}
 _ODD, _MASK, _SHIFT = 0x9E3779B97F4A7C15, (1 << 64) - 1, 33
 
 
@@ -159,10 +160,11 @@ class PeerShare:
         self._rows[key] = since, row
         return self._now - since < after * HELP_MS
 
-    def mine(self, key: tuple[Revision, str], open_: Bitset, *, whole: bool) -> Bitset:
+    def mine(self, key: tuple[Revision, str], open_: Bitset, charged: Bitset = _NONE, *, whole: bool) -> Bitset:
         """Return the slots of a request to propose now: its own; with none, those of others that did not move.
 
-        With `whole`, the request has one owner, and `leaves` was asked before.
+        Charged ones of others that did not move are always among them: nobody may be able to pay for own ones. With
+        `whole`, the request has one owner, and `leaves` was asked before.
         """
         uid = key[0]
         if whole:
@@ -170,7 +172,7 @@ class PeerShare:
         own = self.peers.part(uid, open_)
         if not open_:
             self._left.pop(key, None)
-        if not open_ or (own and key not in self._left):
+        if not open_ or (own and key not in self._left and not minus(charged, own)):
             return own
         known, seen, stuck = self._left.get(key, {}), dict[int, tuple[Instant, Bitset]](), list[Bitset]()
         for after in range(1, self.peers.count):
@@ -181,4 +183,4 @@ class PeerShare:
                 if self._now - seen[after][0] >= after * HELP_MS:
                     stuck.append(left)
         self._left[key] = seen
-        return own or (shared(union(stuck), open_) if stuck else {})
+        return union((own, shared(union(stuck), charged))) if own else union(stuck)
