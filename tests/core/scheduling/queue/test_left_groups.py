@@ -12,7 +12,7 @@ from holdfast.core.scheduling.queue.peers import HELP_MS, HOLD_MS, RUN, PeerShar
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, BlockedGroup, BlockReason
 from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template
-from tests.support.ledgers.scheduler_world import Follower, a_region, several
+from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, several
 
 NAMES = ("scheduler/s1", "scheduler/s2")
 
@@ -226,6 +226,22 @@ def test_charged_slots_of_others_that_do_not_move_are_taken_although_nobody_pays
     bench.a_node("another")
     first.catch_up()
     assert slots_of(first) == {(100, ordinal)}
+
+
+def test_own_slots_that_were_refused_are_proposed_again_when_the_view_shows_why() -> None:
+    bench, _ = a_region(8, cpu=RUN * 1_000, memory=1 << 20)
+    bench.a_workload(a_template(), count=2 * RUN)
+    first, second = several(bench, 2)
+    first.catch_up()
+    attempt = first.look()
+    node, *_ = nodes_of(attempt)
+    assert attempt is not None
+    taken = bench.a_workload(a_template(cpu=10_000), count=1, uid=777, workload=777)
+    bench.accept(second.name, bench.proposal(taken, SlotPlacement(0, node)))
+    assert first.look() is None  # the rest is left to the other one
+    assert len(first.send(attempt)) == 10
+    first.catch_up()
+    assert len(slots_of(first)) == 10
 
 
 # Changes of schedulers
