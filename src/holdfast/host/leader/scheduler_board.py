@@ -37,7 +37,7 @@ CHECK_MS = 1_000
 #: Schedulers with counters of their own, of all that a server ever led; those of more are counted under `others`.
 LABELS_MAX = 32
 OTHERS = "others"
-_BOUND, _CONFLICTS = "scheduler_bound", "scheduler_conflicts"
+_COUNTERS = ("scheduler_bound", "scheduler_conflicts")
 
 _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
@@ -87,9 +87,7 @@ class SchedulerBoard:
         self._metrics = metrics
         self._entries: dict[str, _Entry] = {}
         #: Names with counters of their own. The counters outlive a term.
-        self._counted = {
-            dict(labels)["scheduler"]: None for counter, labels in metrics.counts if counter in (_BOUND, _CONFLICTS)
-        }
+        self._counted = {dict(labels)["scheduler"]: None for counter, labels in metrics.counts if counter in _COUNTERS}
         self._names: tuple[str, ...] = ()
         #: When the next scheduler is no longer live.
         self._until = 0
@@ -140,9 +138,9 @@ class SchedulerBoard:
             self._counted[name] = None
         label = name if name in self._counted else OTHERS
         if placed:
-            self._metrics.count(_BOUND, placed, scheduler=label)
+            self._metrics.count("scheduler_bound", placed, scheduler=label)
         for code, count in lost.items():
-            self._metrics.count(_CONFLICTS, count, code=code, scheduler=label)
+            self._metrics.count("scheduler_conflicts", count, code=code, scheduler=label)
 
     def rows(self) -> list[SchedulerRow]:
         """Return all schedulers that were heard, by name."""
