@@ -8,13 +8,15 @@ from holdfast.core.model.values.bitsets import Bitset, each, masks
 from holdfast.core.region.commands import SlotPlacement, Unreserve
 from holdfast.core.scheduling.cycle import RESTED_MAX, SchedulerView
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
-from holdfast.core.scheduling.queue.peers import HELP_MS, HOLD_MS, RUN, PeerShare, SchedulerPeers, peers_of
+from holdfast.core.scheduling.queue.peers import HELP_MS, RUN, PeerShare, SchedulerPeers, peers_of
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, BlockedGroup, BlockReason
 from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, several
 
 NAMES = ("scheduler/s1", "scheduler/s2")
+#: How long a lower priority waits for one of two schedulers.
+HOLD_MS = 3 * HELP_MS
 
 
 def uids_of(owner: int, count: int = 1, start: int = 100) -> list[int]:

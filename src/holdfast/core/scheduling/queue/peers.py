@@ -30,8 +30,6 @@ RUN = 64
 #: A slot of another scheduler is taken when nothing has moved for this long, by its next neighbour first: each further
 #: one waits as long again.
 HELP_MS = 2_000
-#: Longest time without a break in which nothing of a priority is placed because others have slots of a higher one.
-HOLD_MS = 6_000
 _EMBEDDED = "controller/"
 _NONE: Bitset = {}
 _ODD, _MASK, _SHIFT = 0x9E3779B97F4A7C15, (1 << 64) - 1, 33
@@ -121,13 +119,14 @@ class PeerShare:
     def holds(self, urgency: int) -> bool:
         """Return whether a group waits for others' slots of a higher priority, which can be placed now.
 
-        After `HOLD_MS` without a break, one cycle goes on.
+        One cycle goes on after a time without a break in which all others could have helped.
         """
+        hold_ms = HELP_MS * (self.peers.count + 1)
         now, since, before = self._now, self._now, self._held
-        if before is not None and now - before[2] <= HELP_MS and (now == before[2] or before[2] - before[1] < HOLD_MS):
+        if before is not None and now - before[2] <= HELP_MS and (now == before[2] or before[2] - before[1] < hold_ms):
             since, urgency = before[1], min(urgency, before[0])
         self._held = urgency, since, now
-        return now - since < HOLD_MS
+        return now - since < hold_ms
 
     def passes(self, urgency: int) -> None:
         """Note that a group does not wait for others."""
