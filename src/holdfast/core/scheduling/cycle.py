@@ -343,6 +343,8 @@ class SchedulingCycle:
         if not lacks_nodes:
             why, nearest = BlockReason.GATE, ""
             reasons: tuple[PendingReason, ...] = (_told(gate, waiting),)
+            if any(entry.lacks_charged for entry in entries):
+                until = self._now + HELP_MS  # others may leave those, which need no payer
         else:
             why = BlockReason.NODES
             nearest = nearest_fit(self._table, group.ask, self._overrides, self._domains(group.ask))

@@ -34,7 +34,7 @@ class QueuedRequest:
     """One request in the queue, with its waiting and its proposed ordinals."""
 
     __slots__ = (
-        "_known", "_lacks_charged", "_seen", "_under_way", "_whole", "_whole_of", "charged", "group", "is_left", "key",
+        "_known", "_seen", "_under_way", "_whole", "_whole_of", "charged", "group", "is_left", "key", "lacks_charged",
         "proposed", "request", "waiting",
     )  # fmt: skip
 
@@ -53,7 +53,7 @@ class QueuedRequest:
         #: Whether the last lookup found open slots, which are all left to other schedulers.
         self.is_left = False
         #: Whether it found some, and charged ones are left to others: those may be the only ones that can be placed.
-        self._lacks_charged = False
+        self.lacks_charged = False
         #: All open ordinals that this region may run, proposed or not; and the rows they were found from.
         self._known: Bitset = {}
         #: Whether all its slots have one owner, by this row of its assignment.
@@ -78,7 +78,7 @@ class QueuedRequest:
 
     def forget(self) -> None:
         """Look up its waiting ordinals again when they are needed."""
-        self.waiting, self.is_left, self._lacks_charged = None, False, False
+        self.waiting, self.is_left, self.lacks_charged = None, False, False
 
     def close(self) -> None:
         """Mark the request as removed from the queue: none of its ordinals waits."""
@@ -108,7 +108,7 @@ class QueuedRequest:
         closes. While it and the assignment stay the same, so does the result. Of several schedulers, each finds its
         own slots.
         """
-        if self.waiting is None or self.is_left or self._lacks_charged:
+        if self.waiting is None or self.is_left or self.lacks_charged:
             uid, template = self.key
             assignment = state.assignments.get(uid)
             leaves = self._leaves(assignment)
@@ -123,7 +123,7 @@ class QueuedRequest:
             if self.group is not None and not self.group.share.is_alone:
                 there, charged = bool(open_), shared(masks(self.charged), open_) if self.charged else {}
                 open_ = {} if leaves else self.group.share.mine(self.key, open_, charged, whole=self._whole)
-                self.is_left, self._lacks_charged = there and not open_, bool(open_ and minus(charged, open_))
+                self.is_left, self.lacks_charged = there and not open_, bool(open_ and minus(charged, open_))
             first = lowest(open_, PARTS_MAX)
             self.waiting = [*each(union((first, shared(open_, masks(self.charged)))) if self.charged else first)]
         return self.waiting
