@@ -148,6 +148,30 @@ def test_they_divide_the_work_with_those_apart() -> None:
     told(story)
 
 
+def test_one_apart_that_is_told_nothing_any_more_delays_its_part_only_until_it_has_none() -> None:
+    """Its heartbeats arrive, and its view becomes old."""
+
+    async def story(world: World, region: Part) -> None:
+        tasks, far = beside(region, 1), MirrorWorld(world, "far", (region.name,)).schedule()
+        leader = region.ledger.leader
+        assert leader is not None
+        await world.until(lambda: len(leader.term.schedulers.live()) == 2)
+        await world.clock.sleep(4_000)
+        far.line.fate = lambda _: []
+        await want(region, range(200))
+        await world.clock.sleep(1_000)
+        assert 0 < len(bound(region)) < 200
+        await world.until(lambda: len(bound(region)) == 200, within_ms=HELP_MS)
+        await world.clock.sleep(SILENT_MS + 4_000)  # it tells of its view with a heartbeat
+        await want(region, range(200, 400))
+        await world.until(lambda: len(bound(region)) == 400, within_ms=500)
+        assert [row.name for row in leader.term.schedulers.rows()] == ["controller/scheduler", "scheduler/far"]
+        await far.end()
+        await ended(tasks)
+
+    told(story)
+
+
 def test_a_change_of_leader_ends_all_of_them() -> None:
     async def story(world: World, region: Part) -> None:
         await world.until(region.is_known)
