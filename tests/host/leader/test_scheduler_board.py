@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+
+import pytest
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.codec import encode
@@ -10,7 +13,15 @@ from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.partial import RefusedPart
 from holdfast.core.region.commands import Bind, PlacementGroup, Propose, SlotPlacement
-from holdfast.host.leader.scheduler_board import LABELS_MAX, OTHERS, STEP_MS, STEPS, SchedulerBoard
+from holdfast.host.leader.scheduler_board import (
+    CHECK_MS,
+    LABELS_MAX,
+    OTHERS,
+    SILENT_MS,
+    STEP_MS,
+    STEPS,
+    SchedulerBoard,
+)
 from holdfast.host.protocol.commands import SchedulerVitals
 from holdfast.host.runtime.telemetry import Metrics
 
@@ -65,6 +76,51 @@ def test_a_scheduler_beside_is_live_until_it_leaves() -> None:
     assert board.live() == ()
 
 
+def test_a_scheduler_that_hangs_has_a_row_and_no_part_of_the_work() -> None:
+    board, clock, _ = a_board()
+    cycled = {"controller/scheduler": clock.at, "controller/scheduler-2": clock.at}
+
+    def vitals_of(name: str) -> SchedulerVitals:
+        return SchedulerVitals("server", clock.at - cycled[name], 0)
+
+    for name in cycled:
+        board.enter(name, partial(vitals_of, name))
+    both = board.live()
+    assert both == tuple(cycled)
+    for _ in range(SILENT_MS // CHECK_MS):
+        clock.at += CHECK_MS
+        cycled["controller/scheduler"] = clock.at
+        assert board.live() is both
+    clock.at += CHECK_MS + 1
+    assert board.live() == ("controller/scheduler",)
+    assert {row.name: row.cycle_ms for row in board.rows()}["controller/scheduler-2"] > SILENT_MS
+    cycled["controller/scheduler-2"] = clock.at
+    clock.at += CHECK_MS + 1
+    assert board.live() == both
+
+
+@pytest.mark.parametrize("vitals", [SchedulerVitals("", SILENT_MS + 1, 0), SchedulerVitals("", 0, SILENT_MS + 1)])
+def test_a_scheduler_apart_without_a_cycle_or_with_an_old_view_has_no_part_until_it_is_heard_to_work(
+    vitals: SchedulerVitals,
+) -> None:
+    board, clock, _ = a_board()
+    board.heard("scheduler/a", VITALS, 60_000)
+    board.heard("scheduler/b", vitals, 60_000)
+    assert board.live() == ("scheduler/a",)
+    clock.at += 40_000  # it works for as long as its lease: it is heard less often than every ten seconds
+    assert board.live() == ("scheduler/a",)
+    board.heard("scheduler/b", VITALS, 60_000)
+    assert board.live() == ("scheduler/a", "scheduler/b")
+
+
+def test_when_none_of_them_works_all_have_their_part() -> None:
+    """They wait for the same: a leader that cannot commit. Each of them alone would take everything afterwards."""
+    board, _, _ = a_board()
+    for name in ("scheduler/a", "scheduler/b"):
+        board.heard(name, SchedulerVitals("", SILENT_MS + 1, 0), 60_000)
+    assert board.live() == ("scheduler/a", "scheduler/b")
+
+
 def test_an_answer_counts_what_was_placed_and_what_was_refused_by_code() -> None:
     board, clock, metrics = a_board()
     board.heard("scheduler/a", VITALS, 600_000)
@@ -107,3 +163,28 @@ def test_counters_have_a_bounded_number_of_names() -> None:
     names = {dict(labels)["scheduler"] for name, labels in metrics.counts if name == "scheduler_bound"}
     assert len(names) == LABELS_MAX + 1
     assert metrics.counted("scheduler_bound", scheduler=OTHERS) == 44
+
+
+def test_counters_have_a_bounded_number_of_names_of_schedulers_that_come_and_go_over_terms() -> None:
+    board, clock, metrics = a_board()
+    for number in range(LABELS_MAX):
+        if number % 10 == 0:
+            board = SchedulerBoard(clock, metrics)  # type: ignore[arg-type]
+        for name in ("scheduler/first", f"scheduler/s{number}"):
+            board.heard(name, VITALS, 10_000)
+            board.answered(proposed(name), Committed(1, unmet(Code.STALE)))
+        clock.at += 10_001
+    names = {dict(labels)["scheduler"] for _, labels in metrics.counts}
+    assert len(names) == LABELS_MAX + 1
+    assert metrics.counted("scheduler_bound", scheduler="scheduler/first") == 3 * LABELS_MAX
+    assert metrics.counted("scheduler_bound", scheduler=OTHERS) == 3
+
+
+def test_nothing_is_placed_by_a_proposal_that_is_refused_though_some_of_it_would_fit() -> None:
+    board, _, metrics = a_board()
+    board.heard("scheduler/a", VITALS, 10_000)
+    facts = {"refused": [[0, 1, "capacity", "", 0]]}
+    board.answered(proposed("scheduler/a"), Refused(Code.CAPACITY, "", facts))
+    (row,) = board.rows()
+    assert (row.placed, row.placed_total, row.conflicts) == (0, 0, {"capacity": 1})
+    assert metrics.counted("scheduler_bound", scheduler="scheduler/a") == 0

@@ -10,7 +10,9 @@ import pytest
 
 from holdfast.core.ledger.reconciler import SCHEDULERS_MAX, scheduler_principal
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.queue.peers import RUN
+from holdfast.core.scheduling.queue.peers import HELP_MS, RUN
+from holdfast.host.leader.scheduler_board import SILENT_MS
+from holdfast.host.protocol.commands import SchedulerVitals
 from holdfast.host.scheduler.embedded import EmbeddedScheduler
 from holdfast.host.scheduler.loop import GATHER_MS
 from tests.support.api.api_cluster import Part, World, in_world
@@ -100,6 +102,27 @@ def test_one_that_ends_leaves_its_part_to_the_others_at_once() -> None:
     told(story)
 
 
+def test_one_that_hangs_delays_its_part_only_until_it_has_none() -> None:
+    async def story(world: World, region: Part) -> None:
+        tasks, began = beside(region, 1), world.clock.boot()
+        leader = region.ledger.leader
+        assert leader is not None
+        hanging = scheduler_principal(2)
+        leader.term.schedulers.enter(hanging, lambda: SchedulerVitals("", world.clock.boot() - began, 0))
+        await world.clock.sleep(100)
+        await want(region, range(200))
+        await world.clock.sleep(1_000)
+        assert 0 < len(bound(region)) < 200
+        await world.until(lambda: len(bound(region)) == 200, within_ms=HELP_MS + 1_500)
+        await world.clock.sleep(SILENT_MS)
+        await want(region, range(200, 400))
+        await world.until(lambda: len(bound(region)) == 400, within_ms=500)
+        leader.term.schedulers.leave(hanging)
+        await ended(tasks)
+
+    told(story)
+
+
 def test_they_divide_the_work_with_those_apart() -> None:
     async def story(world: World, region: Part) -> None:
         tasks = beside(region, 2)
@@ -120,6 +143,30 @@ def test_they_divide_the_work_with_those_apart() -> None:
         await far[0].end()
         await world.until(lambda: "scheduler/far" not in leader.term.schedulers.live(), within_ms=12_000)
         await far[1].end()
+        await ended(tasks)
+
+    told(story)
+
+
+def test_one_apart_that_is_told_nothing_any_more_delays_its_part_only_until_it_has_none() -> None:
+    """Its heartbeats arrive, and its view becomes old."""
+
+    async def story(world: World, region: Part) -> None:
+        tasks, far = beside(region, 1), MirrorWorld(world, "far", (region.name,)).schedule()
+        leader = region.ledger.leader
+        assert leader is not None
+        await world.until(lambda: len(leader.term.schedulers.live()) == 2)
+        await world.clock.sleep(4_000)
+        far.line.fate = lambda _: []
+        await want(region, range(200))
+        await world.clock.sleep(1_000)
+        assert 0 < len(bound(region)) < 200
+        await world.until(lambda: len(bound(region)) == 200, within_ms=HELP_MS)
+        await world.clock.sleep(SILENT_MS + 4_000)  # it tells of its view with a heartbeat
+        await want(region, range(200, 400))
+        await world.until(lambda: len(bound(region)) == 400, within_ms=500)
+        assert [row.name for row in leader.term.schedulers.rows()] == ["controller/scheduler", "scheduler/far"]
+        await far.end()
         await ended(tasks)
 
     told(story)

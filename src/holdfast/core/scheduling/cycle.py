@@ -156,25 +156,37 @@ class SchedulingCycle:
         return policy.revision == self.policy.revision and waits == self.waits_to_bind
 
     def _schedule_group(self, group: RequestGroup) -> None:
-        if not self._queue.share.is_alone and group.is_left(self._state):
-            self._left += 1
-            self._leave(group, BlockedGroup(BlockReason.PEERS, self._table.revision, self._now + HELP_MS))
+        is_alone = self._queue.share.is_alone
+        if not is_alone and group.is_left(self._state):
+            self._leave(group)
             return
         entries = self._admitted(group)
-        while entries and self.draft.left and self._place(group, entries):
-            entries = [entry for entry in entries if entry.open > 0 and entry.look_up(self._state)]
+        while entries:
+            if not is_alone and self._are_left(entries):
+                self._leave(group)
+                return
+            if not self.draft.left or not self._place(group, entries):
+                return
+            entries = [one for one in entries if one.open > 0 and (one.look_up(self._state) or one.is_left)]
 
-    def _leave(self, group: RequestGroup, blocked: BlockedGroup) -> None:
-        """Leave a group to other schedulers."""
-        self._queue.block(group, blocked)
-        self._queue.share.leave(group.key[0], group.key)
+    def _are_left(self, entries: list[QueuedRequest]) -> bool:
+        """Whether the requests have open slots, and none of their own."""
+        return not any(entry.look_up(self._state) for entry in entries) and any(entry.is_left for entry in entries)
+
+    def _leave(self, group: RequestGroup) -> None:
+        """Leave the open slots of a group to other schedulers, once none is its own."""
+        self._left += 1
+        self._queue.block(group, BlockedGroup(BlockReason.PEERS, self._table.revision, self._now + HELP_MS))
 
     def _is_held(self, group: RequestGroup) -> bool:
         """Whether slots of a higher priority are left to other schedulers, which can place them now."""
         queue = self._queue
         if queue.share.is_alone:
             return False
-        while (first := queue.share.most_urgent(queue.blocked.is_left)) is not None and first[0] < group.key[0]:
+        while (first := queue.blocked.most_urgent_left()) is not None and first[0] < group.key[0]:
+            if self._is_enough():
+                self.is_cut = True
+                return True
             known, urgent = queue.blocked[first], queue.groups[first]
             queue.unblock(first)
             try:
@@ -183,8 +195,9 @@ class SchedulingCycle:
                 self._block_failed(urgent, error)
                 continue
             if is_held:
-                self._leave(urgent, known)
-                return True
+                queue.block(urgent, known)
+                return queue.share.holds(group.key[0])
+        queue.share.passes(group.key[0])
         return False
 
     def _could_place(self, group: RequestGroup) -> bool:
@@ -330,6 +343,8 @@ class SchedulingCycle:
         if not lacks_nodes:
             why, nearest = BlockReason.GATE, ""
             reasons: tuple[PendingReason, ...] = (_told(gate, waiting),)
+            if any(entry.lacks_charged for entry in entries):
+                until = self._now + HELP_MS  # others may leave those, which need no payer
         else:
             why = BlockReason.NODES
             nearest = nearest_fit(self._table, group.ask, self._overrides, self._domains(group.ask))

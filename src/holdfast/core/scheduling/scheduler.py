@@ -153,7 +153,7 @@ class Scheduler:
 
     def _wake(self, state: RegionState, now: Instant) -> None:
         for assignment in self.flight.take_returned():
-            self.waking.assigned(assignment)
+            self.waking.returned(assignment)
         self.waking.heard(state, self._filters, now)
 
     def catch(self, state: RegionState, named: Iterable[WatchKey], now: Instant) -> None:

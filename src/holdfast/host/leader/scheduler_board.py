@@ -1,8 +1,11 @@
 """The schedulers of a region as its leader sees them: who is live, and how their proposals fare. Soft state of a term.
 
     embedded: entered while they run ───────────┐
-    standalone: heard with each heartbeat ──────┼──▶ live names, for the division of work · a row for each
+    standalone: heard with each heartbeat ──────┼──▶ names that divide the work · a row for each
     answers to proposals ───────────────────────┘
+
+A scheduler without a cycle for long, or with an old view, has a row and no part of the work. If that is so of all, all
+have one.
 
 Nothing of this is in the log: a new leader hears of every scheduler within a heartbeat, and counts from zero.
 """
@@ -27,9 +30,14 @@ from holdfast.host.runtime.telemetry import Metrics
 
 #: Rates are of the last minute, in steps.
 STEP_MS, STEPS = 10_000, 6
-#: Schedulers with counters of their own; those of more are counted under `others`.
+#: A scheduler with an older view, or an earlier last cycle, does not work. Working ones run a cycle every second.
+SILENT_MS = 10_000
+#: Longest time until it is noticed that an embedded scheduler does not work, or works again.
+CHECK_MS = 1_000
+#: Schedulers with counters of their own, of all that a server ever led; those of more are counted under `others`.
 LABELS_MAX = 32
 OTHERS = "others"
+_COUNTERS = ("scheduler_bound", "scheduler_conflicts")
 
 _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
@@ -78,6 +86,8 @@ class SchedulerBoard:
         self._clock = clock
         self._metrics = metrics
         self._entries: dict[str, _Entry] = {}
+        #: Names with counters of their own. The counters outlive a term.
+        self._counted = {dict(labels)["scheduler"]: None for counter, labels in metrics.counts if counter in _COUNTERS}
         self._names: tuple[str, ...] = ()
         #: When the next scheduler is no longer live.
         self._until = 0
@@ -103,7 +113,7 @@ class SchedulerBoard:
         self._list(now)
 
     def live(self) -> tuple[str, ...]:
-        """Return the names of the live schedulers, sorted."""
+        """Return the names of the schedulers that divide the work, sorted: the same tuple until they change."""
         now = self._clock.boot()
         if now > self._until:
             self._list(now)
@@ -114,8 +124,9 @@ class SchedulerBoard:
         command = envelope.command
         if not isinstance(command, Propose) or isinstance(answer, Repeated):
             return
-        lost = _lost(command, answer)
-        placed = sum(len(group.placements) for group in command.groups) - sum(lost.values())
+        lost, placed = _lost(command, answer), 0
+        if not isinstance(answer, Refused):
+            placed = sum(len(group.placements) for group in command.groups) - sum(lost.values())
         name = envelope.actor
         entry = self._entries.get(name)
         if entry is not None:
@@ -123,19 +134,19 @@ class SchedulerBoard:
             step.placed += placed
             step.conflicts.update(lost)
             entry.placed += placed
-        label = name if entry is not None and len(self._entries) <= LABELS_MAX else OTHERS
+        if entry is not None and len(self._counted) < LABELS_MAX:
+            self._counted[name] = None
+        label = name if name in self._counted else OTHERS
         if placed:
             self._metrics.count("scheduler_bound", placed, scheduler=label)
         for code, count in lost.items():
             self._metrics.count("scheduler_conflicts", count, code=code, scheduler=label)
 
     def rows(self) -> list[SchedulerRow]:
-        """Return all live schedulers, by name."""
+        """Return all schedulers that were heard, by name."""
         now, found = self._clock.boot(), list[SchedulerRow]()
-        for name in self.live():
-            entry = self._entries[name]
-            if entry.ask is not None:
-                entry.vitals, entry.heard = entry.ask(), now
+        self._list(now)
+        for name, entry in sorted(self._entries.items()):
             since = now - entry.heard
             recent = [step for step in entry.steps if step.begun > now - STEP_MS * STEPS]
             conflicts: Counter[str] = Counter()
@@ -152,11 +163,19 @@ class SchedulerBoard:
         return found
 
     def _list(self, now: int) -> None:
-        """List the live schedulers again, and forget those that were silent for their time."""
-        for name in [name for name, one in self._entries.items() if one.ask is None and one.until < now]:
-            del self._entries[name]
-        self._names = tuple(sorted(self._entries))
+        """List the working schedulers again, and forget those that were silent for their time."""
+        for name, one in list(self._entries.items()):
+            if one.ask is not None:
+                one.vitals, one.heard = one.ask(), now
+            elif one.until < now:
+                del self._entries[name]
+        working = [name for name, one in self._entries.items() if _works(one.vitals)]
+        names = tuple(sorted(working or self._entries))
+        if names != self._names:
+            self._names = names
         self._until = min((one.until for one in self._entries.values() if one.ask is None), default=1 << 62)
+        if len(self._entries) > 1:
+            self._until = min(self._until, now + CHECK_MS)
 
     def _step(self, entry: _Entry) -> _Step:
         now, steps = self._clock.boot(), entry.steps
@@ -165,6 +184,10 @@ class SchedulerBoard:
             if len(steps) > STEPS + 1:
                 steps.popleft()
         return steps[-1]
+
+
+def _works(vitals: SchedulerVitals) -> bool:
+    return max(vitals.cycle_ms, vitals.view_age_ms) <= SILENT_MS
 
 
 def _lost(command: Propose, answer: Committed | Refused) -> Counter[str]:

@@ -44,6 +44,7 @@ def test_each_live_scheduler_is_told_with_its_last_minute() -> None:
         beside, apart = found["items"]
         for one in found["items"]:
             jsonschema_rs.validator_for(kind_schema("Scheduler", shown=True)).validate(one)
+        assert {one["kind"] for one in found["items"]} == {"Scheduler"}
         assert beside["metadata"]["name"] == "controller/scheduler"
         assert beside["spec"] == {"where": "r-eu", "embedded": True}
         assert beside["status"]["placedPerSecond"] == "0.00"

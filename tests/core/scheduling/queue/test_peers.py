@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.workloads import Spread
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, masks, shared, union
+from holdfast.core.model.values.bitsets import bitset_of, each, masks, shared, union
 from holdfast.core.region.commands import SlotPlacement, Unreserve
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.nodes.table import Truths
 from holdfast.core.scheduling.nodes.window import NodeWindow
-from holdfast.core.scheduling.queue.peers import ALONE, HELP_MS, LEFT_MAX, RUN, PeerShare, SchedulerPeers, peers_of
+from holdfast.core.scheduling.queue.peers import ALONE, HELP_MS, RUN, PeerShare, SchedulerPeers, peers_of
 from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
 from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, placed_on, several
@@ -336,39 +336,20 @@ def test_the_place_of_a_scheduler_does_not_depend_on_the_order_of_names() -> Non
     assert peers_of("b", ["b"]) is ALONE
 
 
-def test_a_share_forgets_what_it_left_when_time_goes_back_or_there_is_too_much() -> None:
+def test_a_share_forgets_what_it_left_when_time_goes_back() -> None:
     share, peers = PeerShare(), SchedulerPeers("a", 0, 2)
     share.begin(peers, 1_000)
-    others = [(uid, "t") for uid in range(2 * LEFT_MAX + 2_000) if peers.owner(uid)]
-    striped: list[tuple[tuple[int, str], Bitset]] = [
-        (key, shared({0: (1 << 1_024) - 1}, peers.part(key[0], {0: (1 << 1_024) - 1}, 1))) for key in others[:3]
-    ]
-    for key in others:
-        assert share.leaves(key, "row")
-    for key, open_ in striped:
-        assert share.mine(key, open_, whole=False) == {}
+    other = next((uid, "t") for uid in range(100) if peers.owner(uid))
+    striped = shared({0: (1 << 1_024) - 1}, peers.part(other[0], {0: (1 << 1_024) - 1}, 1))
+    assert share.leaves(other, "row")
+    assert share.mine(other, striped, whole=False) == {}
     assert not share.begin(peers, 1_000 + HELP_MS)
-    assert share.leaves(others[0], "row")  # there were too many to remember
-    assert not share.begin(peers, 1_000 + 2 * HELP_MS)
-    assert not share.leaves(others[0], "row")
-    assert share.mine(*striped[0], whole=False) == striped[0][1]
-    assert share.leaves(others[0], "another row")
+    assert not share.leaves(other, "row")
+    assert share.mine(other, striped, whole=False) == striped
+    assert share.leaves(other, "another row")
     assert not share.begin(peers, 500)
-    assert share.leaves(others[0], "another row")
-    assert share.mine(*striped[0], whole=False) == {}
-
-
-def test_the_most_urgent_group_that_is_still_left_is_found_among_many() -> None:
-    share = PeerShare()
-    left = {"a": 5, "b": 1, "c": 3}
-    for _ in range(LEFT_MAX // 2):
-        for name, urgency in left.items():
-            share.leave(urgency, name)
-    assert share.most_urgent(left.__contains__) == "b"
-    del left["b"]
-    assert share.most_urgent(left.__contains__) == "c"
-    left.clear()
-    assert share.most_urgent(left.__contains__) is None
+    assert share.leaves(other, "another row")
+    assert share.mine(other, striped, whole=False) == {}
 
 
 def test_a_group_with_more_open_slots_is_looked_at_again() -> None:

@@ -4,22 +4,25 @@ in line      groups that wait for nodes, a gate or a newer view: least recently 
              new round, without a walk along the line
 by account   refused groups, under each account that pays for them
 by scope     groups that wait for nodes and have domain rules, under the scopes that they count
+by priority  groups that are left to other schedulers
 by time      all groups, in a heap. A stale entry (its group was unblocked, left, or was blocked again) stays
              until its turn, or until most entries are stale
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 
 if TYPE_CHECKING:
     from holdfast.core.model.values.structs import Instant
     from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup
+
+K = TypeVar("K")
 
 #: Stale heap entries, beyond the number of valid ones.
 STALE_MAX = 64
@@ -33,6 +36,10 @@ def _accounts(key: GroupKey) -> tuple[str, ...]:
     return key[4]
 
 
+def _urgency(key: GroupKey) -> int:
+    return key[0]
+
+
 class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
     """By group: why it is blocked, and until when."""
 
@@ -43,11 +50,13 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         self._line: OrderedDict[GroupKey, int] = OrderedDict()
         self._refused: dict[str, dict[GroupKey, None]] = {}
         self._counting: dict[str, dict[GroupKey, None]] = {}
+        #: Groups left to other schedulers, by negated priority.
+        self._left: dict[int, OrderedDict[GroupKey, None]] = {}
         #: Heap of due times with unique numbers; and the last number.
         self._times: list[tuple[Instant, int, GroupKey, BlockedGroup]] = []
         self._number = 0
         #: Groups not yet unblocked for a change that may cure any group.
-        self._called: Iterator[GroupKey] = iter(())
+        self._called: deque[GroupKey] = deque()
 
     def __setitem__(self, key: GroupKey, blocked: BlockedGroup) -> None:
         self._unlist(key)
@@ -60,6 +69,8 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         elif blocked.why.value == _REFUSED:
             for account in _accounts(key):
                 self._refused.setdefault(account, {})[key] = None
+        elif blocked.why.value == _PEERS:
+            self._left.setdefault(_urgency(key), OrderedDict())[key] = None
         for scope in blocked.scopes:
             self._counting.setdefault(scope, {})[key] = None
 
@@ -78,6 +89,8 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         if self._counting:
             known = self.get(key)
             _drop_under(self._counting, known.scopes if known is not None else (), key)
+        if self._left:
+            _drop_under(self._left, (_urgency(key),), key)
 
     def _compact(self) -> None:
         """Drop stale heap entries once they are most of the heap."""
@@ -87,7 +100,14 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
 
     def call_all(self) -> None:
         """Make all groups due now."""
-        self._called = iter(list(self))
+        self._called = deque(self)
+
+    def call_left(self) -> None:
+        """Make all groups due now that are left to other schedulers."""
+        for left in self._left.values():
+            self._called.extend(left)
+        if len(self._called) > 2 * len(self) + STALE_MAX:
+            self._called = deque(dict.fromkeys(key for key in self._called if key in self))
 
     def next_due(self) -> Instant | None:
         """Return the first time at which a group becomes due."""
@@ -98,7 +118,8 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
 
     def take_due(self, now: Instant) -> tuple[GroupKey, BlockedGroup] | None:
         """Remove and return the first group that is due; None if none is."""
-        for key in self._called:
+        while self._called:
+            key = self._called.popleft()
             if key in self:
                 return key, self.pop(key)
         due = self.next_due()
@@ -112,6 +133,10 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         """Whether a group is left to other schedulers."""
         blocked = self.get(key)
         return blocked is not None and blocked.why.value == _PEERS
+
+    def most_urgent_left(self) -> GroupKey | None:
+        """Return a group of the highest priority among those that are left to other schedulers."""
+        return next(iter(self._left[min(self._left)])) if self._left else None
 
     def refused_by(self, account: str) -> Iterable[GroupKey]:
         """Return the refused groups for which this account pays."""
@@ -145,7 +170,7 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         return key
 
 
-def _drop_under(found: dict[str, dict[GroupKey, None]], names: Iterable[str], key: GroupKey) -> None:
+def _drop_under(found: dict[K, Any], names: Iterable[K], key: GroupKey) -> None:
     for name in names:
         mine = found.get(name)
         if mine is not None:

@@ -8,20 +8,20 @@ So every open slot has one scheduler that takes it first, by a number that all o
 and no right: wrong or old lists of schedulers cost refusals, and the ledger decides in any case. A scheduler that is
 alone owns everything.
 
-Priorities hold over all parts: while another one's slot of a higher priority can be placed, nothing lower is.
+Priorities hold over all parts: while another one's slot of a higher priority can be placed, nothing lower is. Since
+others may hang, and new slots of theirs may open all the time, lower ones go on after some time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
-from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from holdfast.core.model.values.bitsets import BLOCK, Bitset, shared, union
+from holdfast.core.model.values.bitsets import BLOCK, Bitset, minus, shared, union
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.scheduling.nodes.table import Numbers, Truths
 
@@ -30,9 +30,8 @@ RUN = 64
 #: A slot of another scheduler is taken when nothing has moved for this long, by its next neighbour first: each further
 #: one waits as long again.
 HELP_MS = 2_000
-#: Requests whose left slots are remembered.
-LEFT_MAX = 20_000
 _EMBEDDED = "controller/"
+_NONE: Bitset = {}
 _ODD, _MASK, _SHIFT = 0x9E3779B97F4A7C15, (1 << 64) - 1, 33
 
 
@@ -87,16 +86,18 @@ def _stripes(count: int, first: int) -> int:
 
 
 class PeerShare:
-    """The part of the queue that is a scheduler's own, and what it leaves to others."""
+    """The part of the queue that is a scheduler's own, and since when it leaves the rest to others.
+
+    It remembers requests in the queue only: `forget` drops one that has left.
+    """
 
     def __init__(self) -> None:
         self.peers = ALONE
         self._now: Instant = 0
+        #: The most urgent level that waits for others' slots, since when without a break, and when last; None: none.
+        self._held: tuple[int, Instant, Instant] | None = None
         #: By request and distance of the owner: its open slots, and since when they are these.
         self._left: dict[tuple[Revision, str], dict[int, tuple[Instant, Bitset]]] = {}
-        #: Groups that were left to others, most urgent first; some of them are left no longer.
-        self._groups: list[tuple[int, int, Any]] = []
-        self._number = 0
         #: By request with one owner: its row, and since when it is this one.
         self._rows: dict[tuple[Revision, str], tuple[Instant, Any]] = {}
         #: Groups with more open slots than before, since `take_grown`.
@@ -111,11 +112,31 @@ class PeerShare:
         """Use these peers from now on. Return whether they have changed."""
         is_new, back = peers != self.peers, now < self._now
         self.peers, self._now = peers, now
-        if is_new or back or len(self._left) > LEFT_MAX:
-            self._left = {}
-        if is_new or back or len(self._rows) > LEFT_MAX:
-            self._rows = {}
+        if is_new or back:
+            self._left, self._rows, self._held = {}, {}, None
         return is_new
+
+    def holds(self, urgency: int) -> bool:
+        """Return whether a group waits for others' slots of a higher priority, which can be placed now.
+
+        One cycle goes on after a time without a break in which all others could have helped.
+        """
+        hold_ms = HELP_MS * (self.peers.count + 1)
+        now, since, before = self._now, self._now, self._held
+        if before is not None and now - before[2] <= HELP_MS and (now == before[2] or before[2] - before[1] < hold_ms):
+            since, urgency = before[1], min(urgency, before[0])
+        self._held = urgency, since, now
+        return now - since < hold_ms
+
+    def passes(self, urgency: int) -> None:
+        """Note that a group does not wait for others."""
+        if self._held is not None and urgency >= self._held[0]:
+            self._held = None
+
+    def forget(self, key: tuple[Revision, str]) -> None:
+        """A request has left the queue: if it returns, its slots are new ones."""
+        self._left.pop(key, None)
+        self._rows.pop(key, None)
 
     def grew(self, group: Any) -> None:
         """Note that a group has more open slots, so that some may be its own."""
@@ -138,30 +159,19 @@ class PeerShare:
         self._rows[key] = since, row
         return self._now - since < after * HELP_MS
 
-    def leave(self, urgency: int, group: Any) -> None:
-        """Note a group that is left to others."""
-        self._number += 1
-        heappush(self._groups, (urgency, self._number, group))
-
-    def most_urgent(self, is_left: Callable[[Any], bool]) -> Any | None:
-        """Return the most urgent group that is still left to others."""
-        if len(self._groups) > LEFT_MAX:
-            kept = {group: (urgency, number) for urgency, number, group in self._groups if is_left(group)}
-            self._groups = sorted((*place, group) for group, place in kept.items())
-        while self._groups and not is_left(self._groups[0][2]):
-            heappop(self._groups)
-        return self._groups[0][2] if self._groups else None
-
-    def mine(self, key: tuple[Revision, str], open_: Bitset, *, whole: bool) -> Bitset:
+    def mine(self, key: tuple[Revision, str], open_: Bitset, charged: Bitset = _NONE, *, whole: bool) -> Bitset:
         """Return the slots of a request to propose now: its own; with none, those of others that did not move.
 
-        With `whole`, the request has one owner, and `leaves` was asked before.
+        Charged ones of others that did not move are always among them: nobody may be able to pay for own ones. With
+        `whole`, the request has one owner, and `leaves` was asked before.
         """
         uid = key[0]
         if whole:
             return open_
         own = self.peers.part(uid, open_)
-        if own or not open_:
+        if not open_:
+            self._left.pop(key, None)
+        if not open_ or (own and key not in self._left and not minus(charged, own)):
             return own
         known, seen, stuck = self._left.get(key, {}), dict[int, tuple[Instant, Bitset]](), list[Bitset]()
         for after in range(1, self.peers.count):
@@ -172,4 +182,4 @@ class PeerShare:
                 if self._now - seen[after][0] >= after * HELP_MS:
                     stuck.append(left)
         self._left[key] = seen
-        return shared(union(stuck), open_) if stuck else {}
+        return union((own, shared(union(stuck), charged))) if own else union(stuck)

@@ -34,8 +34,8 @@ class QueuedRequest:
     """One request in the queue, with its waiting and its proposed ordinals."""
 
     __slots__ = (
-        "_known", "_seen", "_under_way", "_whole", "_whole_of", "charged", "group", "is_left", "key", "proposed",
-        "request", "waiting",
+        "_known", "_seen", "_under_way", "_whole", "_whole_of", "charged", "group", "is_left", "key", "lacks_charged",
+        "proposed", "request", "waiting",
     )  # fmt: skip
 
     def __init__(self, request: SchedulingRequest) -> None:
@@ -52,6 +52,8 @@ class QueuedRequest:
         self.group: RequestGroup | None = None
         #: Whether the last lookup found open slots, which are all left to other schedulers.
         self.is_left = False
+        #: Whether it found some, and charged ones are left to others: those may be the only ones that can be placed.
+        self.lacks_charged = False
         #: All open ordinals that this region may run, proposed or not; and the rows they were found from.
         self._known: Bitset = {}
         #: Whether all its slots have one owner, by this row of its assignment.
@@ -76,7 +78,7 @@ class QueuedRequest:
 
     def forget(self) -> None:
         """Look up its waiting ordinals again when they are needed."""
-        self.waiting, self.is_left = None, False
+        self.waiting, self.is_left, self.lacks_charged = None, False, False
 
     def close(self) -> None:
         """Mark the request as removed from the queue: none of its ordinals waits."""
@@ -106,7 +108,7 @@ class QueuedRequest:
         closes. While it and the assignment stay the same, so does the result. Of several schedulers, each finds its
         own slots.
         """
-        if self.waiting is None or self.is_left:
+        if self.waiting is None or self.is_left or self.lacks_charged:
             uid, template = self.key
             assignment = state.assignments.get(uid)
             leaves = self._leaves(assignment)
@@ -119,9 +121,9 @@ class QueuedRequest:
                 self._known = self._find(state, assignment)
             open_ = minus(self._known, masks(self.proposed)) if self.proposed else self._known
             if self.group is not None and not self.group.share.is_alone:
-                there = bool(open_)
-                open_ = {} if leaves else self.group.share.mine(self.key, open_, whole=self._whole)
-                self.is_left = there and not open_
+                there, charged = bool(open_), shared(masks(self.charged), open_) if self.charged else {}
+                open_ = {} if leaves else self.group.share.mine(self.key, open_, charged, whole=self._whole)
+                self.is_left, self.lacks_charged = there and not open_, bool(open_ and minus(charged, open_))
             first = lowest(open_, PARTS_MAX)
             self.waiting = [*each(union((first, shared(open_, masks(self.charged)))) if self.charged else first)]
         return self.waiting

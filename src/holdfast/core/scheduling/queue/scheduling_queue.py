@@ -260,6 +260,7 @@ class SchedulingQueue:
         if group is None:
             return None
         entry = group.remove(key)
+        self.share.forget(key)
         if not group:
             self.groups.pop(group.key, None)
             blocked = self.blocked.pop(group.key, None)

@@ -5,7 +5,7 @@
              or a member that it must share a node with is on a changed node that has capacity
     gate     its accounts can pay for one more, or less is protected; or a slot of it is charged already
     assignment    the assignment or its waiting slots changed
-    peers    its group has more open slots; or by time
+    peers    its group has more open slots, or proposed ones wait again; or by time
     behind   the view has the revision that the ledger named
     refused  the grant of one of its accounts changed; or by time
     any      its reported reason may be out of date (`rechecks`)
@@ -89,17 +89,23 @@ class Unblocker:
             for group in queue.groups.values():
                 for entry in group.entries.values():
                     entry.forget()
-            for key in [key for key, blocked in queue.blocked.items() if blocked.why is BlockReason.PEERS]:
-                queue.unblock(key)
+            queue.blocked.call_left()
         for key in queue.share.take_grown():
             if queue.blocked.is_left(key):
                 queue.unblock(key)
 
     def assigned(self, assignment: Revision) -> None:
         """Unblock groups whose assignment or waiting slots changed."""
+        self._unblock_if(assignment, BlockReason.ASSIGNMENT)
+
+    def returned(self, assignment: Revision) -> None:
+        """Unblock groups of which proposed slots wait again: some may be its own."""
+        self._unblock_if(assignment, BlockReason.ASSIGNMENT, BlockReason.PEERS)
+
+    def _unblock_if(self, assignment: Revision, *reasons: BlockReason) -> None:
         for group in self._queue.groups_of(assignment):
             blocked = self._queue.blocked.get(group.key)
-            if blocked is not None and blocked.why is BlockReason.ASSIGNMENT:
+            if blocked is not None and blocked.why in reasons:
                 self._queue.unblock(group.key)
 
     def doubt(self, assignment: Revision, now: Instant) -> None:
