@@ -1,4 +1,4 @@
-"""Every metric of a host: its kind, its labels, and its meaning. The reference is generated from this table.
+"""Every metric that the code counts: its kind, its labels, and its meaning. The reference is generated from this table.
 
 A test compares the table with the code: a name that is missing here is not counted.
 """
@@ -36,6 +36,9 @@ METRICS: dict[str, Metric] = {
     "agent_starts": Metric(_COUNT, "starts of processes by an agent, by result", ("result",)),
     "agent_stops": Metric(_COUNT, "processes that an agent stopped"),
     "agent_streams_broken": Metric(_COUNT, "streams of an agent's bindings that broke"),
+    "api_answers": Metric(_COUNT, "answers of a server's API", ("verb", "status")),
+    "api_forwarded": Metric(_COUNT, "requests that a follower forwarded to its leader"),
+    "api_to_region": Metric(_COUNT, "requests that the platform forwarded to a region"),
     "append_unknown": Metric(_COUNT, "appends with an unknown outcome, which were repeated"),
     "batches": Metric(_COUNT, "batches that this leader committed"),
     "bindings_streams": Metric(_GAUGE, "agents that this server streams bindings to"),

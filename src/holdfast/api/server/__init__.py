@@ -9,7 +9,7 @@ Only `app` and `routes` import handlers. A refusal is an `ApiError` with a probl
 - `routes`          the table: path and method to handler
 - `request`         `ApiRequest`: caller, typed parameters, body; `ApiError`
 - `delegation`      for which principals another server may act
-- `authentication`  the caller of a request: bearer token, certificate, or a server's signature
+- `authentication`  the caller of a request, a principal with its rights: by token, certificate or a server's signature
 - `visibility`      which objects a caller may see
 - `redaction`       an answer without the names of other tenants
 - `limits`          sizes, rate limits, concurrency limits

@@ -14,10 +14,10 @@ gates, and the ledger checks every proposal again. Nothing here imports a handle
 - `fill`              ranked nodes -> a node for each slot: pack, spread, or by domain
 - `selection`         one pass: filter, score, rank, fill
 - `shortlist`         one list of ranked nodes for several similar groups
-- `pending_reasons`   computes why a request waits, as codes and counts; nearest fit, never fits
+- `pending_reasons`   computes why a request waits, as a tree of codes and counts; nearest fit, never fits
 - `queue`             waiting requests, proposals in flight, unblock rules
 - `evidence`          the stored part of a pass
-- `proposal_builder`  selected nodes -> placements, deducted as they are added
+- `proposal_builder`  selected nodes -> placements with devices (`nodes.devices`), deducted as they are added
 - `cycle`             one scheduling cycle over the queue -> at most one proposal
 - `resync`            comparison of view and state, a few rows at a time
 - `scheduler`         `Scheduler`: observe changes, run a cycle, take the answer

@@ -6,8 +6,8 @@ Independent of followers, controllers and streams.
 - `refusal_cache`    refusals of this term, so that a duplicate is not decided twice; accepted ones are remembered by
                      `core.ledger.commit.dedup`
 - `session_monitor`  sessions of agents, schedulers and regions: when each was renewed, and which have expired
-- `term`             `LeaderTerm`: the volatile state of a leader; the timestamps of its commands; the last proof of the
-                     term, its age, and so how long a renewal is worth
+- `term`             `LeaderTerm`: the volatile state of a leader; ledger time (`at` of each command), drawn slowly
+                     towards the wall clock; the last proof of the term, its age, and so how long a renewal is worth
 - `append`           one append; an unknown outcome is retried until the store settles it, or the time is up
 - `group_commit`     decides what waits as one batch, appends it once, then answers and publishes; if the outcome stays
                      unknown, answers `outcome-unknown` and ends the term

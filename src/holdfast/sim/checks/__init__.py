@@ -9,7 +9,8 @@ Bugs that a check must find are planted by `tests/sim/runs/test_planted_*_bugs.p
 - `ledger_audit`    `Finding`, and the audit of one ledger: acknowledgements, reads, invariants
 - `deadlines`       conditions that must clear within a time, and how long each has lasted
 - `session_leases`  sessions must not expire before their lease; ledger time passes as fast as the world's
-- `link_steps`      a region applies each step of the link once and in order
+- `link_steps`      a region applies each step of the link once and in order, and misses none; what both sides have
+                    in the end is compared by `sim.cluster.liveness`
 - `cross_ledger`    properties that need the logs of all ledgers
 - `decision_index`  every bound slot has a decision in the index
 - `region`          checks of one region's log, batch by batch

@@ -9,9 +9,11 @@ A handler never writes state. Only `definition` and the offline checks of the AP
 - `workload_deletion`  DeleteWorkload, ReleaseFinalizer, templates that no workload names
 - `assignments`        Assign
 - `assignment_stages`  Activate, EndAssignment, RemoveAssignment, Adopt
-- `rights`             GrantRight, ReleaseRights, AttestRight
-- `grants`             OfferGrant
-- `grant_settlement`   AcknowledgeGrant
+- `rights`             GrantRight, ReleaseRights, AttestRight: the right to an exclusive ordinal leaves one region
+                       before another gets it; moves are planned by `core.reconcilers.platform.assignment_identities`
+- `grants`             OfferGrant: escrow. A grant counts as the largest value that its region may still act on, so a
+                       lower offer frees nothing yet
+- `grant_settlement`   AcknowledgeGrant: frees what the region no longer holds
 - `regions`            JoinRegion, Acknowledge, BelieveRegion, JudgeRegion, DeclareLost
 - `region_retirement`  RetireRegion, ReleaseRetired
 - `reports`            Report, OfferBack, ReportStatus

@@ -4,7 +4,7 @@
                            `assignment_split`
 - `assignment_candidates`  the candidate regions, the known facts of each, and the counts that follow from them
 - `assignment_split`       how many replicas where: ideal, target, next step
-- `assignment_identities`  which region runs which exclusive ordinal
+- `assignment_identities`  which region runs which exclusive ordinal, and which rights are requested back to move them
 - `assignment_disruption`  shares of the disruption budget
 - `grant`                  when a grant is offered, renewed or called back; the amounts are those of `grant_targets`
 - `grant_targets`          how much of each account a region is granted, and the protected part

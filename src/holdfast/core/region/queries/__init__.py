@@ -3,8 +3,8 @@
 A query never writes and never emits an event.
 
 - `feasibility`       whether a node admits a template (health, cordon, taints, tenancy, labels, one tenant at a time)
-                      and has the free capacity, for handlers and agent; the scheduler's `filters` check the same over
-                      arrays
+                      and has the free capacity, the named devices and ports, for handlers and agent; the scheduler's
+                      `filters` check the same over arrays
 - `accounts`          how many more replicas an account can pay, or leave protected capacity free
 - `assignments`       whether and until when this region may run an assignment; its disruption left
 - `gates`             checks of proposals, bindings and holds: pauses, policy, avoided zones; `feasibility` checks

@@ -1,7 +1,8 @@
 """The scheduler's view of nodes, as arrays. No request and no queue.
 
 - `table`         `NodeTable`: one column per resource, rows in a mixed order
-- `devices`       GPUs and ports per node
+- `devices`       free GPUs and ports per node, and which of them a slot gets (`pick`); the ledger checks them in
+                  `core.region.queries.feasibility`
 - `attributes`    zone, pool, taints, tenancy, capabilities and labels as codes
 - `hints`         load and cached artifacts: they rank nodes and never exclude one
 - `tenants`       tenants on nodes that take one tenant at a time
