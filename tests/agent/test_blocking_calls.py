@@ -13,13 +13,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from holdfast.agent import node_load, term_fence
 from holdfast.agent.drivers.driver import CannotStart, StartFault
-from holdfast.agent.drivers.process import guarded_run
+from holdfast.agent.drivers.process import guard_files, guarded_run
 from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver, SimulatedMachine
 from holdfast.agent.node_load import MachineLoad
 from holdfast.agent.prober import NodeProber
@@ -160,22 +161,22 @@ async def test_probes_of_what_runs_need_no_table_of_users(
         assert await driver.exec(a_work(""), ("true",), 5_000) == 0
 
 
-@pytest.mark.parametrize("what", ["read_result", "connect"])
+@pytest.mark.parametrize(("module", "what"), [(guard_files, "read_result"), (guarded_run, "connect")])
 @in_a_loop
 async def test_a_disk_of_the_agents_that_hangs_keeps_nobody_from_anything_but_that(
-    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch, what: str
+    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch, module: ModuleType, what: str
 ) -> None:
     """What was begun is neither gone nor forgotten: it is found once the disk answers."""
     async with yard.driver() as driver:
         await driver.start(a_work("exec sleep 60"))
     over = threading.Event()
-    real: Callable[[Path], Any] = getattr(guarded_run, what)
+    real: Callable[[Path], Any] = getattr(module, what)
 
     def slow(folder: Path) -> Any:
         over.wait(HANGS_S)
         return real(folder)
 
-    monkeypatch.setattr(guarded_run, what, slow)
+    monkeypatch.setattr(module, what, slow)
     async with heartbeats():
         opening = asyncio.create_task(_opened(yard))
         await asyncio.sleep(0.3)
