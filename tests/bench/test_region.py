@@ -6,8 +6,8 @@ from holdfast.bench.fixtures.region import BenchRegion
 from holdfast.core.ledger.codec import encode, read_evidence
 from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.scheduler import Scheduler
+from holdfast.core.scheduling.view import SchedulerView
 
 
 def _by_the_scheduler(region: BenchRegion) -> bytes:

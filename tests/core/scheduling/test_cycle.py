@@ -27,7 +27,7 @@ from holdfast.core.model.values.conditions import ConditionReason
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import STALE_MS, SchedulerView
+from holdfast.core.scheduling.cycle import STALE_MS
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.nodes.table import Truths
 from holdfast.core.scheduling.nodes.window import NodeWindow
@@ -35,6 +35,7 @@ from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
 from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS, Proposal
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
+from holdfast.core.scheduling.view import SchedulerView
 from tests.support.ledgers.region import LINK, REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, placed_on
 

@@ -25,8 +25,9 @@ from holdfast.core.region.watch import WATCH_KEYS
 from holdfast.core.scheduling import scheduler
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView
+from holdfast.core.scheduling.cycle import RESYNC_MS
 from holdfast.core.scheduling.scheduler import BACKOFF_MS
+from holdfast.core.scheduling.view import SchedulerView
 from holdfast.host.errors import OutcomeUnknown, Unavailable
 from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.scheduler.loop import CHANGES_MS, PROPOSALS_IN_FLIGHT_MAX, SchedulerLoop

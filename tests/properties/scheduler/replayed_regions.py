@@ -22,9 +22,9 @@ from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.watch import NODE, WORKLOAD
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.nodes.window import ALL
 from holdfast.core.scheduling.scheduler import Proposal, Scheduler
+from holdfast.core.scheduling.view import SchedulerView
 from tests.properties.scheduler.world import World
 from tests.support.ledgers.scheduler_world import Follower
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.scheduler import Proposal, Scheduler
+from holdfast.core.scheduling.view import SchedulerView
 from tests.properties.scheduler.replayed_regions import FEATURES, digest
 from tests.properties.scheduler.world import World
 from tests.support.ledgers.scheduler_world import Follower

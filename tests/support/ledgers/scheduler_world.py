@@ -19,11 +19,11 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.core.region.watch import WATCH_KEYS
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import SchedulerView, UnplacedRequest
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.queue.peers import ALONE, peers_of
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup
 from holdfast.core.scheduling.scheduler import WATCHES, Proposal, Scheduler
+from holdfast.core.scheduling.view import SchedulerView, UnplacedRequest
 from tests.support.ledgers.region import SCHEDULER, RegionBench
 
 

@@ -20,7 +20,7 @@ from holdfast.core.model.objects.workloads import Template
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import profile_for
-from holdfast.core.scheduling.nodes.devices import DeviceClaim
+from holdfast.core.scheduling.nodes.claims import device_claim
 from holdfast.core.scheduling.nodes.tie_break import seed_of
 from holdfast.core.scheduling.nodes.window import all_rows
 from holdfast.core.scheduling.scheduler import Scheduler
@@ -101,5 +101,7 @@ class _Side:
             devices, template = self._table.devices, ask.template
             if template.gpus:
                 picked = devices.pick(row, template, firm=ask.firm)
-                devices.take(row, int(self._table.uids[row]), DeviceClaim(picked, template.gpu_milli, (), ask.firm))
+                devices.take(
+                    row, int(self._table.uids[row]), device_claim(picked, template.gpu_milli, (), firm=ask.firm)
+                )
             self._table.take_one(row, template.need, firm=ask.firm)

@@ -31,10 +31,10 @@ from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.nodes.table import Numbers, Truths
 from holdfast.core.scheduling.queue.peers import SchedulerPeers
 from holdfast.core.scheduling.scheduler import Proposal, Scheduler
+from holdfast.core.scheduling.view import SchedulerView
 
 ROWS = ("sharing.conflicts_all_or_nothing", "sharing.conflicts_versions")
 SCHEDULERS, JOB = 4, 20

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from msgspec import Struct
-
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import active_overrides
 from holdfast.core.model.objects.policies import BUILT_IN_POLICY, SchedulerPolicy
@@ -26,7 +24,6 @@ from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.queries.assignments import why_not_runnable
 from holdfast.core.region.queries.feasibility import Infeasible
 from holdfast.core.region.state.lookups import valid_policy
-from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.evidence import NOTHING_CHOSEN, pass_evidence
 from holdfast.core.scheduling.framework import BindPlugin, PluginError, Plugins, SchedulingProfile, profile_for
@@ -36,14 +33,16 @@ from holdfast.core.scheduling.nodes.tie_break import seed_of
 from holdfast.core.scheduling.pending_reasons import domains_that_hold, nearest_fit, never_fits, pending_reasons
 from holdfast.core.scheduling.proposal_builder import ProposalBuilder
 from holdfast.core.scheduling.queue.domain_cures import domain_counts, scopes_that_cure
-from holdfast.core.scheduling.queue.in_flight import InFlight, ProposedPart
-from holdfast.core.scheduling.queue.peers import ALONE, HELP_MS, SchedulerPeers
+from holdfast.core.scheduling.queue.in_flight import InFlight
+from holdfast.core.scheduling.queue.peers import HELP_MS
+from holdfast.core.scheduling.queue.proposed_parts import ProposedPart
 from holdfast.core.scheduling.queue.quota_gates import QuotaGate, pause_gate, payer_gate, protected_gate
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 from holdfast.core.scheduling.scores.own_part import shared_profile
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
+from holdfast.core.scheduling.view import SchedulerView, UnplacedRequest
 
 #: Period in which every blocked group is tried again, whatever changed (RULES 21).
 RESYNC_MS = 60_000
@@ -58,24 +57,6 @@ WALKED_MAX = 100_000
 LEFT_MAX = 2_000
 #: Wait of a group whose view was stale.
 STALE_MS = 500
-
-
-class UnplacedRequest(Struct, frozen=True):
-    """A request with open slots left after a pass: reasons, evidence of the pass, and policy."""
-
-    entry: QueuedRequest
-    reasons: tuple[PendingReason, ...]
-    found: SchedulingPass
-    policy: Revision
-
-
-class SchedulerView(Struct, frozen=True):
-    """The input of a cycle: the state, its time, its age at most, and the other live schedulers."""
-
-    state: RegionState
-    now: Instant
-    age_ms: int = 0
-    peers: SchedulerPeers = ALONE
 
 
 class SchedulingCycle:

@@ -1,21 +1,33 @@
-"""The proposal builder: selected rows become placements per request, deducted as they are added."""
+"""The proposal builder: selected rows become placements per request, deducted as they are added.
+
+    savepoint ──▶ add, add, ... ──▶ keep, or take back: table, flight and queue are as they were
+
+A placement may take over victims and a hold (`Takeover`). What has more than one step is tried in the draft: every step
+sees the steps before it, and nothing is left of what is taken back. Savepoints may be nested, and last for one cycle.
+
+Size: adding and taking back are one idea, each of which is read beside the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
 
 from holdfast.core.ledger.partial import PARTS_MAX
 from holdfast.core.model.records.domains import has_domain_rules
 from holdfast.core.model.values.resources import ZERO
-from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.commands import PlacementGroup as Placed
 from holdfast.core.region.commands import SlotPlacement
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import SlotAsk
-from holdfast.core.scheduling.nodes.devices import DeviceClaim
+from holdfast.core.scheduling.nodes.claims import NodeClaim, Takeover, claim_of, device_claim, freed_by
 from holdfast.core.scheduling.nodes.domain_rules import DomainKey, standing_in
+from holdfast.core.scheduling.nodes.row_images import RowImage, image_of, restore_row
 from holdfast.core.scheduling.nodes.table import NodeTable
-from holdfast.core.scheduling.queue.in_flight import InFlight, ProposedPart
+from holdfast.core.scheduling.queue.in_flight import InFlight
+from holdfast.core.scheduling.queue.proposed_parts import ProposedPart
 from holdfast.core.scheduling.queue.request_groups import GroupKey, QueuedRequest, RequestGroup
 
 #: Placements by request.
@@ -23,6 +35,23 @@ _Placed = tuple[tuple[QueuedRequest, tuple[SlotPlacement, ...]], ...]
 #: A waiting slot: its request and its ordinal.
 Waiting = tuple[QueuedRequest, int]
 _NONE_CHARGED: Mapping[tuple[QueuedRequest, int], str] = {}
+
+
+class Savepoint(Struct, frozen=True):
+    """The size of a draft at one time, and how many savepoints were open."""
+
+    depth: int
+    parts: int
+    groups: int
+    left: int
+    steps: int
+
+
+class _Step(Struct, frozen=True):
+    """What one `add` changed: rows as they were, and the waiting ordinals of its requests."""
+
+    rows: tuple[RowImage, ...]
+    waiting: tuple[tuple[QueuedRequest, list[int] | None], ...]
 
 
 class ProposalBuilder:
@@ -40,6 +69,41 @@ class ProposalBuilder:
         self.asks: list[SlotAsk] = []
         #: The key of each group's request group.
         self.waited: list[GroupKey] = []
+        #: Number of open savepoints, and the steps since the first of them.
+        self._depth = 0
+        self._steps: list[_Step] = []
+
+    def savepoint(self) -> Savepoint:
+        """Note the present size. Ends with `keep` or `take_back`."""
+        found = Savepoint(self._depth, len(self.parts), len(self.groups), self.left, len(self._steps))
+        self._depth += 1
+        return found
+
+    def keep(self, savepoint: Savepoint) -> None:
+        """Keep everything since a savepoint, which ends; so do later ones."""
+        self._close(savepoint)
+
+    def take_back(self, savepoint: Savepoint) -> None:
+        """Undo everything since a savepoint, which ends; so do later ones."""
+        for step, part in zip(
+            reversed(self._steps[savepoint.steps :]), reversed(self.parts[savepoint.parts :]), strict=True
+        ):
+            self._flight.uncount(part)
+            for image in reversed(step.rows):
+                restore_row(self._table, image)
+            placed = dict(part.placed)
+            for entry, waiting in step.waiting:
+                entry.take_back({one.ordinal for one in placed[entry]}, waiting)
+        del self._steps[savepoint.steps :], self.parts[savepoint.parts :]
+        del self.groups[savepoint.groups :], self.asks[savepoint.groups :], self.waited[savepoint.groups :]
+        self.left = savepoint.left
+        self._close(savepoint)
+
+    def _close(self, savepoint: Savepoint) -> None:
+        assert savepoint.depth < self._depth, "the savepoint has ended"
+        self._depth = savepoint.depth
+        if not self._depth:
+            self._steps.clear()
 
     def slots(self, entries: list[QueuedRequest], payable: int, most: int) -> list[Waiting]:
         """Return the slots that can be paid for, in order. Charged slots need no payer."""
@@ -56,21 +120,24 @@ class ProposalBuilder:
                     found.append((entry, ordinal))
         return found
 
-    def add(self, group: RequestGroup, slots: list[Waiting], rows: list[int], purses: tuple[int, ...]) -> int:
-        """Place slots on rows, one each, and return their number. `purses`: slots that each account can pay."""
-        template = group.ask.template
-        simple = not (template.gpus or template.ports)
-        placed: dict[QueuedRequest, list[SlotPlacement]] = {}
-        for (entry, ordinal), row, uid in zip(slots, rows, self._table.uids[rows].tolist(), strict=False):
-            placement = SlotPlacement(ordinal, uid) if simple else self._with_devices(group, ordinal, row, uid)
-            if placement is None:
-                continue
-            if entry in placed:
-                placed[entry].append(placement)
-            else:
-                placed[entry] = [placement]
+    def add(
+        self,
+        group: RequestGroup,
+        slots: list[Waiting],
+        rows: list[int],
+        purses: tuple[int, ...],
+        takeovers: Sequence[Takeover] = (),
+    ) -> int:
+        """Place slots on rows, one each, and return their number. `purses`: slots that each account can pay.
+
+        `takeovers`: one for each slot, or none at all.
+        """
+        images = tuple([image_of(self._table, row) for row in dict.fromkeys(rows)]) if self._depth else ()
+        placed, claims = self._placements(group, slots, rows, takeovers)
         if not placed:
             return 0
+        if self._depth:
+            self._steps.append(_Step(images, tuple([(entry, entry.waiting) for entry in placed])))
         whole = tuple([(entry, tuple(placements)) for entry, placements in placed.items()])
         charged, count = _NONE_CHARGED, 0
         for entry, placements in whole:
@@ -82,11 +149,43 @@ class ProposalBuilder:
             self.waited.append(group.key)
         paid = _paid(group.accounts, purses, count - len(charged))
         owed = self._owed(group.ask, paid, charged)
-        part = ProposedPart(group.ask, whole, paid, self._stands(group.ask, whole), owed, charged)
+        taken = tuple([claim for entry in placed for claim in claims.get(entry, ())])
+        part = ProposedPart(group.ask, whole, paid, self._stands(group.ask, whole), owed, charged, taken)
         self._flight.count(part)
         self.parts.append(part)
         self.left -= count
         return count
+
+    def _placements(
+        self, group: RequestGroup, slots: list[Waiting], rows: list[int], takeovers: Sequence[Takeover]
+    ) -> tuple[dict[QueuedRequest, list[SlotPlacement]], dict[QueuedRequest, list[NodeClaim]]]:
+        """Return the placements by request; and what each takes, if there are takeovers."""
+        template = group.ask.template
+        simple = not (template.gpus or template.ports or takeovers)
+        placed: dict[QueuedRequest, list[SlotPlacement]] = {}
+        claims: dict[QueuedRequest, list[NodeClaim]] = {}
+        named: set[SlotKey | Revision] = set()
+        uids = self._table.uids[rows].tolist()
+        for place, ((entry, ordinal), row, uid) in enumerate(zip(slots, rows, uids, strict=False)):
+            if simple:
+                placement: SlotPlacement | None = SlotPlacement(ordinal, uid)
+            elif takeovers:
+                over = takeovers[place]
+                mine = {*over.victims, *((over.hold,) if over.hold else ())}
+                found = self._take_over(group, ordinal, row, uid, over) if named.isdisjoint(mine) else None
+                placement = found[0] if found else None
+                if found:
+                    named |= mine
+                    claims.setdefault(entry, []).append(found[1])
+            else:
+                placement = self._with_devices(group, ordinal, row, uid)
+            if placement is None:
+                continue
+            if entry in placed:
+                placed[entry].append(placement)
+            else:
+                placed[entry] = [placement]
+        return placed, claims
 
     def _charged(
         self, entry: QueuedRequest, placements: tuple[SlotPlacement, ...]
@@ -136,8 +235,28 @@ class ProposalBuilder:
         ports = devices.pick_ports(node, room, template.ports) if template.ports else ()
         if len(picked) < template.gpus or len(ports) < template.ports:
             return None
-        devices.take(row, uid, DeviceClaim(picked, template.gpu_milli, ports, firm))
+        devices.take(row, uid, device_claim(picked, template.gpu_milli, ports, firm=firm))
         return SlotPlacement(ordinal, uid, picked, ports)
+
+    def _take_over(
+        self, group: RequestGroup, ordinal: int, row: int, uid: Revision, takeover: Takeover
+    ) -> tuple[SlotPlacement, NodeClaim] | None:
+        """Return a placement with its takeover, and what it takes; None if a part is gone, proposed, or too little."""
+        flight = self._flight
+        freed = freed_by(self._state, takeover)
+        if freed is None or takeover.hold in flight.holds or not flight.victims.isdisjoint(takeover.victims):
+            return None
+        ask, devices, node = group.ask, self._table.devices, self._table.nodes[row]
+        template = ask.template
+        picked = devices.pick(row, template, firm=ask.firm, freed=freed.devices) if template.gpus else ()
+        free = freed.ports
+        ports = devices.pick_ports(node, self._table.usages[row], template.ports, free) if template.ports else ()
+        if len(picked) < template.gpus or len(ports) < template.ports:
+            return None
+        placement = SlotPlacement(ordinal, uid, picked, ports, takeover.victims, takeover.hold)
+        claim = claim_of(self._state, ask, placement, freed)
+        devices.take(row, uid, claim.devices)
+        return placement, claim
 
 
 def _paid(accounts: tuple[str, ...], purses: tuple[int, ...], count: int) -> tuple[tuple[str, int], ...]:

@@ -25,7 +25,7 @@ from holdfast.core.region import watch
 from holdfast.core.region.commands import Propose
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import SlotAsk
-from holdfast.core.scheduling.cycle import SchedulerView, SchedulingCycle, UnplacedRequest
+from holdfast.core.scheduling.cycle import SchedulingCycle
 from holdfast.core.scheduling.framework import Plugins, SchedulingProfile
 from holdfast.core.scheduling.nodes.quarantine import NodeQuarantine
 from holdfast.core.scheduling.nodes.table import NodeTable
@@ -34,6 +34,7 @@ from holdfast.core.scheduling.queue.request_groups import GroupKey
 from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, BlockedGroup, BlockReason, SchedulingQueue
 from holdfast.core.scheduling.queue.unblocker import Unblocker
 from holdfast.core.scheduling.resync import Resync
+from holdfast.core.scheduling.view import SchedulerView, UnplacedRequest
 
 #: Back-off after a refusal without a stale view; it doubles each time.
 BACKOFF_MS, BACKOFF_MOST_MS = 200, 30_000

@@ -24,10 +24,10 @@ from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.region.watch import WATCH_KEYS
-from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.queue.request_groups import RequestKey
 from holdfast.core.scheduling.scheduler import Scheduler
+from holdfast.core.scheduling.view import SchedulerView
 
 #: Limit of rounds, more than any run needs.
 ROUNDS_MAX = 10_000

@@ -17,10 +17,10 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import scheduler_principal
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.queue.peers import ALONE, peers_of
 from holdfast.core.scheduling.scheduler import WATCHES
+from holdfast.core.scheduling.view import SchedulerView
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.protocol.commands import SchedulerVitals

@@ -18,10 +18,11 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.partial import RefusedPart, decode_refused_parts
 from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
-from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView
+from holdfast.core.scheduling.cycle import RESYNC_MS
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.resync import PIECE, Found
 from holdfast.core.scheduling.scheduler import Proposal, Scheduler
+from holdfast.core.scheduling.view import SchedulerView
 from holdfast.host.errors import Unavailable
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.deadlines import ClockEvent

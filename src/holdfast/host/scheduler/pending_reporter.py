@@ -20,9 +20,9 @@ from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.commands import ReportPending
-from holdfast.core.scheduling.cycle import SchedulerView, UnplacedRequest
 from holdfast.core.scheduling.queue.request_groups import RequestKey
 from holdfast.core.scheduling.scheduler import Scheduler
+from holdfast.core.scheduling.view import SchedulerView, UnplacedRequest
 from holdfast.host.errors import Unavailable
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.deadlines import ClockEvent

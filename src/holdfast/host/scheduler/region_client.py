@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from holdfast.core.ledger.commit.draft import CommandAnswer
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.scheduling.cycle import SchedulerView
+from holdfast.core.scheduling.view import SchedulerView
 from holdfast.host.watch.changes import KeyChanges
 
 

@@ -23,10 +23,10 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.commit.draft import CommandAnswer, Committed
 from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.queue.peers import ALONE, peers_of
 from holdfast.core.scheduling.scheduler import WATCHES
+from holdfast.core.scheduling.view import SchedulerView
 from holdfast.host.errors import Failed
 from holdfast.host.ports.clock import Clock
 from holdfast.host.protocol.commands import CommandOutcome, CommandReply, SchedulerVitals

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.scheduling.nodes.devices import DeviceClaim
+from holdfast.core.scheduling.nodes.claims import device_claim
 from holdfast.core.scheduling.nodes.table import NodeTable
 from tests.core.scheduling.nodes.test_table import a_table, refresh
 from tests.support.ledgers.region import RegionBench, a_template
@@ -23,7 +23,7 @@ def shared() -> tuple[NodeTable, int]:
     table = a_table(bench)
     row = table.rows[uid]
     for index, milli, firm in ((0, 700, True), (1, 400, True), (2, 300, True)):
-        table.devices.take(row, uid, DeviceClaim((index,), milli, (), firm))
+        table.devices.take(row, uid, device_claim((index,), milli, (), firm=firm))
     table.devices.free_firm[2, row] = 400
     return table, row
 
@@ -58,7 +58,7 @@ def test_what_is_proposed_of_a_device_is_taken_when_its_node_is_counted_anew(fir
     bench = RegionBench()
     uid = bench.a_node(gpus=("l4",))
     table = a_table(bench)
-    table.devices.take(0, uid, DeviceClaim((0,), 600, (), firm))
+    table.devices.take(0, uid, device_claim((0,), 600, (), firm=firm))
     bench.a_node(gpus=("l4",), cpu=9_000)
     refresh(table, bench, uid)
     assert (table.devices.free_any.item(0, 0), table.devices.free_firm.item(0, 0)) == left

@@ -17,7 +17,7 @@ from holdfast.core.model.values.resources import Resources, times
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.nodes import table as table_module
 from holdfast.core.scheduling.nodes.attributes import STALE_MAX, CodedColumn
-from holdfast.core.scheduling.nodes.devices import DeviceClaim
+from holdfast.core.scheduling.nodes.claims import DeviceClaim, device_claim
 from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, RowClaim, _place
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
 from tests.support.step_counter import StepCounter
@@ -293,7 +293,7 @@ def test_a_proposal_that_stands_now_has_not_grown() -> None:
     table = a_table(bench)
     table.improved_rows()
     need, at, one = work_need(), np.array([0]), np.array([1])
-    taken = DeviceClaim((), 1000, (30_000,), firm=True)
+    taken = device_claim((), 1000, (30_000,), firm=True)
     table.take(at, one, need, firm=True)
     table.devices.take(0, uid, taken)
     table.improved_rows()
@@ -358,7 +358,7 @@ def test_what_the_devices_of_a_node_have_left_is_known_without_looking_at_each()
         row, firm, template = chance.randrange(4), chance.random() < 0.5, chance.choice(asked)
         picked = table.devices.pick(row, template, firm=firm)
         if len(picked) == template.gpus:
-            taken.append((row, int(table.uids[row]), DeviceClaim(picked, template.gpu_milli, (), firm)))
+            taken.append((row, int(table.uids[row]), device_claim(picked, template.gpu_milli, (), firm=firm)))
             table.devices.take(*taken[-1])
         elif taken:
             row, uid, one = taken.pop(chance.randrange(len(taken)))
@@ -386,8 +386,8 @@ def test_devices_and_ports_that_are_proposed_come_back_exactly() -> None:
     uid = bench.a_node(gpus=("t4", "t4"), ports=(30_000, 30_004))
     table = a_table(bench)
     before = content(table)
-    first = DeviceClaim((0,), 500, (30_000, 30_001), firm=True)
-    second = DeviceClaim((0,), 500, (30_002,), firm=False)
+    first = device_claim((0,), 500, (30_000, 30_001), firm=True)
+    second = device_claim((0,), 500, (30_002,), firm=False)
     table.devices.take(0, uid, first)
     table.devices.take(0, uid, second)
     assert table.devices.free_any[:, 0].tolist() == [0, 1000]
@@ -434,7 +434,7 @@ def test_ports_that_were_proposed_come_back_to_the_range_that_the_node_has_then(
     bench = RegionBench()
     uid = bench.a_node(ports=(30_000, 30_004))
     table = a_table(bench)
-    taken = DeviceClaim((), 1000, (30_000,), firm=True)
+    taken = device_claim((), 1000, (30_000,), firm=True)
     table.devices.take(0, uid, taken)
     register(bench, uid, ports=(30_001, 30_002))
     refresh(table, bench, uid)

@@ -11,10 +11,11 @@ from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView
+from holdfast.core.scheduling.cycle import RESYNC_MS
 from holdfast.core.scheduling.queue.fair_share import HURRY_MS, NEVER, urgency
 from holdfast.core.scheduling.queue.scheduling_queue import STALE_TURNS_MAX, SchedulingQueue
 from holdfast.core.scheduling.scheduler import Proposal, Scheduler
+from holdfast.core.scheduling.view import SchedulerView
 from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template, an_assignment
 
 MINUTE = 60_000

@@ -6,11 +6,12 @@ import pytest
 
 from holdfast.core.model.values.bitsets import Bitset, each, masks
 from holdfast.core.region.commands import SlotPlacement, Unreserve
-from holdfast.core.scheduling.cycle import RESTED_MAX, SchedulerView
+from holdfast.core.scheduling.cycle import RESTED_MAX
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
 from holdfast.core.scheduling.queue.peers import HELP_MS, RUN, PeerShare, SchedulerPeers, peers_of
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, BlockedGroup, BlockReason
+from holdfast.core.scheduling.view import SchedulerView
 from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, several
 

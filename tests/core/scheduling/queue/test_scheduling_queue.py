@@ -23,7 +23,7 @@ from holdfast.core.region.state.slot_kinds import count_kinds
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling import scheduler as scheduler_module
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView
+from holdfast.core.scheduling.cycle import RESYNC_MS
 from holdfast.core.scheduling.queue import request_groups
 from holdfast.core.scheduling.queue import scheduling_queue as queue_module
 from holdfast.core.scheduling.queue.blocked_groups import STALE_MAX as SLEEPERS_STALE_MAX
@@ -32,6 +32,7 @@ from holdfast.core.scheduling.queue.fair_share import NEVER, dominant_share
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 from holdfast.core.scheduling.scheduler import Scheduler
+from holdfast.core.scheduling.view import SchedulerView
 from tests.properties.scheduler.world import World
 from tests.support.ledgers.region import REPLICA, ROOT, T0, RegionBench, a_class, a_template, an_assignment
 from tests.support.ledgers.scheduler_world import Follower

@@ -19,9 +19,10 @@ from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling import cycle, selection
-from holdfast.core.scheduling.cycle import RESTED_MAX, RESYNC_MS, SchedulerView
+from holdfast.core.scheduling.cycle import RESTED_MAX, RESYNC_MS
 from holdfast.core.scheduling.queue import unblocker
 from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
+from holdfast.core.scheduling.view import SchedulerView
 from tests.support.ledgers.region import REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, placed_on
 

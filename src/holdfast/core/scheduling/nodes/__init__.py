@@ -3,6 +3,8 @@
 - `table`         `NodeTable`: one column per resource, rows in a mixed order
 - `devices`       free GPUs and ports per node, and which of them a slot gets (`pick`); the ledger checks them in
                   `core.region.queries.feasibility`
+- `claims`        what a placement takes of its node, with victims and a hold or without
+- `row_images`    rows as they were before a draft
 - `attributes`    zone, pool, taints, tenancy, capabilities and labels as codes
 - `hints`         load and cached artifacts: they rank nodes and never exclude one
 - `tenants`       tenants on nodes that take one tenant at a time

@@ -2,21 +2,23 @@
 
 Devices are counted as in the ledger: in milli-GPU, each by itself, for all work and for firm work. The arrays have as
 many rows as the node with most devices, and none without devices.
+
+Size: columns that are kept in step, as in the node table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.node_usage import NodeUsage
 from holdfast.core.model.records.nodes import Node, ports_of
 from holdfast.core.model.values.structs import Revision
+from holdfast.core.scheduling.nodes.claims import DeviceClaim, DevicePart
 
 Numbers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
@@ -27,13 +29,15 @@ WHOLE = 1_000
 _NO_MODEL = 0
 
 
-class DeviceClaim(Struct, frozen=True):
-    """Devices, the milli-GPU on each, and ports that one slot takes."""
+_NONE_FREED: Mapping[int, tuple[int, int]] = {}
 
-    devices: tuple[int, ...]
-    milli: int
-    ports: tuple[int, ...]
-    firm: bool
+
+class DeviceImage(NamedTuple):
+    """What proposals in flight change of one row, at one time."""
+
+    cells: list[Numbers]
+    mine: list[DevicePart]
+    ports: list[int]
 
 
 class DeviceColumns:
@@ -58,8 +62,8 @@ class DeviceColumns:
         self._least_any: Numbers = np.zeros((0, 0), np.int64)
         self._least_firm: Numbers = np.zeros((0, 0), np.int64)
         self._fewest_ports: Numbers = np.zeros(0, np.int64)
-        #: By node: devices in flight (index, milli, firm), and ports.
-        self._mine: dict[Revision, list[tuple[int, int, bool]]] = {}
+        #: By node: parts of devices in flight, and ports.
+        self._mine: dict[Revision, list[DevicePart]] = {}
         self._ports: dict[Revision, list[int]] = {}
 
     def describe(self, row: int, node: Node) -> None:
@@ -132,9 +136,9 @@ class DeviceColumns:
         for index, taken in enumerate(usage.devices[: len(node.devices)]):
             any_[index] -= taken.all
             firm[index] -= taken.firm + taken.held
-        for index, milli, is_firm in self._mine.get(node.uid, ()):
+        for index, milli, firm_milli in self._mine.get(node.uid, ()):
             any_[index] -= milli
-            firm[index] -= milli if is_firm else 0
+            firm[index] -= firm_milli
         return any_, firm
 
     def _sum_up(self, row: int) -> None:
@@ -180,10 +184,16 @@ class DeviceColumns:
             enough &= np.isin(self._model[:, at], self._codes(template))
         return enough
 
-    def pick(self, row: int, template: Template, *, firm: bool) -> tuple[int, ...]:
-        """Select devices on a row that has them: smallest free part first, then lowest index."""
+    def pick(
+        self, row: int, template: Template, *, firm: bool, freed: Mapping[int, tuple[int, int]] = _NONE_FREED
+    ) -> tuple[int, ...]:
+        """Select devices on a row that has them: smallest free part first, then lowest index. `freed`: parts that
+        victims and a hold free, for all work and for firm work."""
         # For a few numbers, lists are several times faster than arrays.
         left, firmly = self.free_any[:, row].tolist(), self.free_firm[:, row].tolist()
+        for index, (any_, firm_) in freed.items():
+            left[index] += any_
+            firmly[index] += firm_
         codes = {self.models.get(name) for name in template.gpu_models}
         order = [
             (left[index], index)
@@ -193,20 +203,22 @@ class DeviceColumns:
         ]
         return tuple(sorted(index for _, index in sorted(order)[: template.gpus]))
 
-    def pick_ports(self, node: Node, usage: NodeUsage, wanted: int) -> tuple[int, ...]:
-        """Return the lowest ports of a node that are neither used nor proposed."""
-        taken = {*usage.ports, *self._ports.get(node.uid, ())}
+    def pick_ports(self, node: Node, usage: NodeUsage, wanted: int, freed: Collection[int] = ()) -> tuple[int, ...]:
+        """Return the lowest ports of a node that are neither used, unless `freed` by victims, nor proposed."""
+        taken = {*usage.ports, *self._ports.get(node.uid, ())}.difference(freed)
         free = (port for port in ports_of(node) if port not in taken)
         return tuple(port for port, _ in zip(free, range(wanted), strict=False))
 
     def take(self, row: int, node: Revision, taken: DeviceClaim) -> None:
         """Count devices and ports as proposed on a node in this row."""
-        for index in taken.devices:
-            self._mine.setdefault(node, []).append((index, taken.milli, taken.firm))
-            _lower(self.free_any, self._least_any, (index, row), taken.milli)
-            if taken.firm:
-                _lower(self.free_firm, self._least_firm, (index, row), taken.milli)
-        if taken.devices:
+        for part in taken.parts:
+            index, milli, firm_milli = part
+            self._mine.setdefault(node, []).append(part)
+            if milli:
+                _lower(self.free_any, self._least_any, (index, row), milli)
+            if firm_milli:
+                _lower(self.free_firm, self._least_firm, (index, row), firm_milli)
+        if taken.parts:
             self._sum_up(row)
         if taken.ports:
             self._ports.setdefault(node, []).extend(taken.ports)
@@ -215,14 +227,29 @@ class DeviceColumns:
     def give(self, node: Revision, taken: DeviceClaim) -> None:
         """Release a proposal's devices and ports. The node may have changed: its row, if any, must be recounted."""
         mine, ports = self._mine.pop(node, []), self._ports.pop(node, [])
-        for index in taken.devices:
-            mine.remove((index, taken.milli, taken.firm))
+        for part in taken.parts:
+            mine.remove(part)
         for port in taken.ports:
             ports.remove(port)
         if mine:
             self._mine[node] = mine
         if ports:
             self._ports[node] = ports
+
+    def image(self, row: int, node: Revision) -> DeviceImage:
+        """Return what proposals in flight change of a row."""
+        cells = [getattr(self, name)[..., row].copy() for name in _IN_FLIGHT]
+        return DeviceImage(cells, [*self._mine.get(node, ())], [*self._ports.get(node, ())])
+
+    def restore(self, row: int, node: Revision, image: DeviceImage) -> None:
+        """Return a row to what it was when the image was taken."""
+        for name, cell in zip(_IN_FLIGHT, image.cells, strict=True):
+            getattr(self, name)[..., row] = cell
+        for kept, before in ((self._mine, image.mine), (self._ports, image.ports)):
+            if before:
+                kept[node] = before  # type: ignore[assignment]
+            else:
+                kept.pop(node, None)
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Apply a change of rows to every column."""
@@ -241,3 +268,5 @@ def _lower(free: Numbers, least: Numbers, at: tuple[int, int], milli: int) -> No
 _FREE = ("free_any", "free_firm", "_least_any", "_least_firm")
 #: Summaries of all devices of a row.
 _SUMS = ("_most_any", "_most_firm", "_whole_any", "_whole_firm")
+#: Columns that proposals in flight change.
+_IN_FLIGHT = (*_FREE, "ports", "_fewest_ports", *_SUMS)

@@ -25,6 +25,7 @@ from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.queries.fence import overrun_max
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.nodes.attributes import NodeAttributes
+from holdfast.core.scheduling.nodes.claims import NodeClaim
 from holdfast.core.scheduling.nodes.devices import DeviceColumns
 from holdfast.core.scheduling.nodes.hints import NodeHints
 from holdfast.core.scheduling.nodes.tenants import NodeTenants
@@ -92,7 +93,7 @@ class NodeTable:
         self.uids: Numbers = np.zeros(0, np.int64)
         self._latest: list[Revision] = []
         #: By node: slots in flight.
-        self._mine: dict[Revision, int] = {}
+        self.slots_in_flight: dict[Revision, int] = {}
         #: Cost of a node by pool.
         self.costs: dict[str, int] = {}
         self.attributes = NodeAttributes()
@@ -167,7 +168,7 @@ class NodeTable:
 
     def recent_rows(self) -> Numbers:
         """Return the rows in flight, and those whose usage changed most recently."""
-        uids = {*islice(reversed(self._mine), LATEST), *self._latest}
+        uids = {*islice(reversed(self.slots_in_flight), LATEST), *self._latest}
         return np.array(sorted([self.rows[uid] for uid in uids if uid in self.rows]), np.int64)
 
     def _order_latest(self, rows: Sequence[int]) -> None:
@@ -316,6 +317,19 @@ class NodeTable:
                 _take_one(self._mine_firm, self.free_firm, self._least_firm, at, amount)
         self._touched[row] = True
 
+    def take_over(self, row: int, claim: NodeClaim, tenant: str, sign: int = 1) -> None:
+        """Count a slot with a takeover as proposed on a row; or release it, with a negative sign."""
+        self._note_mine(row, sign, tenant)
+        for amounts, mine, free, least in (
+            (claim.amounts, self._mine_any, self.free_any, self._least_any),
+            (claim.firm, self._mine_firm, self.free_firm, self._least_firm),
+        ):
+            for name, amount in self.amounts(amounts):
+                number = self.resources.get(name)
+                if number is not None:
+                    _take_one(mine, free, least, (number, row), sign * amount)
+        self._touched[row] = True
+
     def give(self, given: list[RowClaim]) -> None:
         """Release proposed slots. Rows may occur several times."""
         for one in given:
@@ -337,7 +351,7 @@ class NodeTable:
         self._touched[rows] = True
 
     def _note_mine(self, row: int, count: int, tenant: str) -> None:
-        uid, mine = int(self.uids[row]), self._mine
+        uid, mine = int(self.uids[row]), self.slots_in_flight
         left = mine.get(uid, 0) + count
         mine[uid] = left
         if not left:

@@ -63,6 +63,18 @@ class NodeTenants:
             del self._proposed[uid]
         return self._put(row, uid)
 
+    def image(self, uid: Revision) -> dict[str, int]:
+        """Return the tenants of a row's slots in flight."""
+        return {**self._proposed.get(uid, {})}
+
+    def restore(self, row: int, uid: Revision, image: dict[str, int]) -> None:
+        """Return a row to what it was when the image was taken."""
+        if image:
+            self._proposed[uid] = image
+        elif self._proposed.pop(uid, None) is None:
+            return
+        self._put(row, uid)
+
     @property
     def is_empty(self) -> bool:
         """Whether no node has work that excludes other tenants."""

@@ -2,6 +2,7 @@
 
 - `peers`             the slots and nodes that each of several schedulers takes first
 - `request_groups`    equal requests, oldest first
+- `proposed_parts`    the placements of one pass, and what they take
 - `in_flight`         proposals without an outcome, deducted from the view
 - `fair_share`        the order in which groups are tried: priority, deadline, dominant share, age
 - `backoff`           back-off of groups that left the queue

@@ -11,77 +11,20 @@ perhaps long before the answer. An unanswered proposal counts while it can commi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import compress
+from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
-from msgspec import Struct
 
-from holdfast.core.model.values.resources import ZERO, Resources, add, subtract, times
-from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.region.commands import SlotPlacement
-from holdfast.core.scheduling.ask import SlotAsk
-from holdfast.core.scheduling.nodes.devices import DeviceClaim
+from holdfast.core.model.values.resources import ZERO, Resources, add, subtract, times, total
+from holdfast.core.model.values.structs import Instant, Revision, SlotKey
+from holdfast.core.scheduling.nodes.claims import NodeClaim, device_claim
 from holdfast.core.scheduling.nodes.domain_rules import DomainKey
 from holdfast.core.scheduling.nodes.table import NodeTable, RowClaim
+from holdfast.core.scheduling.queue.proposed_parts import ProposedPart
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest
 
-_NOTHING: set[int] = set()
-
-
-class ProposedPart(Struct, frozen=True):
-    """The placements of one pass by request, with expected payers."""
-
-    ask: SlotAsk
-    placed: tuple[tuple[QueuedRequest, tuple[SlotPlacement, ...]], ...]
-    paid: tuple[tuple[str, int], ...] = ()
-    #: Domains under which its slots are counted. Stored, since nodes may leave or move.
-    stands: tuple[DomainKey, ...] = ()
-    #: By account that is owed protected capacity: slots that use it.
-    owed: tuple[tuple[str, int], ...] = ()
-    #: Its slots that are already charged, with their account.
-    charged: Mapping[tuple[QueuedRequest, int], str] = {}
-
-    def placements(self) -> Iterator[SlotPlacement]:
-        """All placements of its requests."""
-        return (placement for _, placements in self.placed for placement in placements)
-
-    def split(self, shown: Mapping[QueuedRequest, set[int]]) -> tuple[ProposedPart | None, ProposedPart | None]:
-        """Split into slots that no longer wait by the view, and the rest. Either is None if empty."""
-        known = [(shown.get(entry, _NOTHING), placements) for entry, placements in self.placed]
-        if not any(ordinals for ordinals, _ in known):
-            return None, self
-        mine = [(ordinals, [one.ordinal for one in placements]) for ordinals, placements in known]
-        if all(ordinals.issuperset(named) for ordinals, named in mine):
-            return self, None
-        if all(ordinals.isdisjoint(named) for ordinals, named in mine):
-            return None, self
-        slots = [(entry, placement) for entry, placements in self.placed for placement in placements]
-        gone = [placement.ordinal in shown.get(entry, _NOTHING) for entry, placement in slots]
-        return self._only(slots, gone), self._only(slots, [not one for one in gone])
-
-    def _only(self, slots: list[tuple[QueuedRequest, SlotPlacement]], wanted: list[bool]) -> ProposedPart:
-        """Return a part with the wanted ones of `slots`, which are all of this part."""
-        payers = iter([account for account, count in self.paid for _ in range(count)])
-        each = [self.charged.get((entry, placement.ordinal)) for entry, placement in slots]
-        pays = [next(payers, "") if account is None else account for account in each]
-        owing = {account for account, _ in self.owed}
-        placed: dict[QueuedRequest, list[SlotPlacement]] = {}
-        for entry, placement in compress(slots, wanted):
-            placed.setdefault(entry, []).append(placement)
-        width = len(self.stands) // len(slots)
-        return ProposedPart(
-            self.ask,
-            tuple((entry, tuple(placements)) for entry, placements in placed.items()),
-            _counted(account for account, known in compress(zip(pays, each, strict=True), wanted) if known is None),
-            tuple(compress(self.stands, [one for one in wanted for _ in range(width)])),
-            _counted(account for account in compress(pays, wanted) if account in owing),
-            self.charged,
-        )
-
-
-def _counted(accounts: Iterable[str]) -> tuple[tuple[str, int], ...]:
-    return tuple((account, count) for account, count in Counter(accounts).items() if account)
+_Key = TypeVar("_Key")
 
 
 class InFlight:
@@ -97,6 +40,10 @@ class InFlight:
         #: By account that is owed protected capacity: proposed use of it.
         self.owed: dict[str, Resources] = {}
         self.members: dict[DomainKey, int] = {}
+        #: Victims and holds that are proposed, each once; and victims that serve, by assignment.
+        self.victims: set[SlotKey] = set()
+        self.holds: set[Revision] = set()
+        self.stops: dict[Revision, int] = {}
         #: Assignments with slots released since `take_returned`.
         self._returned: dict[Revision, None] = {}
         #: By number: the revision whose view shows the outcome; and the deadline for commits.
@@ -111,9 +58,11 @@ class InFlight:
         self._valid[number] = valid_until
 
     def count(self, part: ProposedPart) -> None:
-        """Deduct a part."""
+        """Deduct a part. Devices and ports were deducted as they were picked."""
         ask, nodes = part.ask, [placement.node for placement in part.placements()]
-        if len(nodes) == 1:
+        if part.claims:
+            self._take_over(part, 1)
+        elif len(nodes) == 1:
             row = self._table.rows.get(nodes[0])
             if row is not None:
                 self._table.take_one(row, ask.template.need, firm=ask.firm, tenant=ask.tenant)
@@ -125,18 +74,32 @@ class InFlight:
                 self._table.take(at, counts, ask.template.need, firm=ask.firm, tenant=ask.tenant)
         self._count_sums(part, len(nodes), 1)
 
+    def uncount(self, part: ProposedPart) -> None:
+        """Undo `count` except for rows, which their images restore."""
+        self._count_sums(part, part.count, -1)
+
+    def _take_over(self, part: ProposedPart, sign: int) -> None:
+        for placement, claim in zip(part.placements(), part.claims, strict=True):
+            row = self._table.rows.get(placement.node)
+            if row is not None:
+                self._table.take_over(row, claim, part.ask.tenant, sign)
+
     def _count_no_more(self, parts: tuple[ProposedPart, ...]) -> None:
         """Release parts. Nodes are updated together: there may be hundreds of parts of one slot."""
         given: list[RowClaim] = []
         for part in parts:
             ask, nodes = part.ask, [placement.node for placement in part.placements()]
+            if part.claims:
+                self._take_over(part, -1)
+                self._count_sums(part, len(nodes), -1)
+                continue
             for uid, count in Counter(nodes).items() if len(nodes) > 1 else [(nodes[0], 1)] if nodes else ():
                 row = self._table.rows.get(uid)
                 if row is not None:
                     given.append(RowClaim(row, times(ask.template.need, count), count, ask.firm, ask.tenant))
             self._count_sums(part, len(nodes), -1)
         self._table.give(given)
-        equipped = [part for part in parts if part.ask.template.gpus or part.ask.template.ports]
+        equipped = [part for part in parts if part.ask.template.gpus or part.ask.template.ports or part.claims]
         if equipped:
             self._give_devices(equipped)
 
@@ -144,27 +107,39 @@ class InFlight:
         """Add or subtract what is not per node: payers, firm work, domains."""
         need, change_ = part.ask.template.need, add if change > 0 else subtract
         if part.ask.firm:
-            standing = change_(self.firm, times(need, slots))
+            taken = total([claim.firm for claim in part.claims]) if part.claims else times(need, slots)
+            standing = change_(self.firm, taken)
             self.firm = ZERO if standing == ZERO else standing
         for kept, counts in ((self.spent, part.paid), (self.owed, part.owed)):
             for account, count in counts:
-                left = change_(kept.get(account, ZERO), times(need, count))
-                kept[account] = left
-                if left == ZERO:
-                    del kept[account]
+                _put(kept, account, change_(kept.get(account, ZERO), times(need, count)))
         for where in part.stands:
-            standing_there = self.members.get(where, 0) + change
-            self.members[where] = standing_there
-            if not standing_there:
-                del self.members[where]
+            _count_in(self.members, where, change)
+        for claim in part.claims:
+            self._count_takeover(claim, change)
+
+    def _count_takeover(self, claim: NodeClaim, change: int) -> None:
+        """Count victims and hold of a placement. The charge of a hold is returned to its account."""
+        taken, (account, held) = claim.takeover, claim.refund
+        if change > 0:
+            self.victims.update(taken.victims)
+        else:
+            self.victims.difference_update(taken.victims)
+        for assignment in claim.stops:
+            _count_in(self.stops, assignment, change)
+        if taken.hold:
+            refund = subtract if change > 0 else add
+            _put(self.spent, account, refund(self.spent.get(account, ZERO), held))
+            (self.holds.add if change > 0 else self.holds.discard)(taken.hold)
 
     def _give_devices(self, parts: list[ProposedPart]) -> None:
         """Release devices one by one, as they were picked."""
         table, rows = self._table, dict[int | None, None]()
         for part in parts:
             milli, firm = part.ask.template.gpu_milli, part.ask.firm
-            for placement in part.placements():
-                table.devices.give(placement.node, DeviceClaim(placement.devices, milli, placement.ports, firm))
+            for place, placement in enumerate(part.placements()):
+                own = device_claim(placement.devices, milli, placement.ports, firm=firm)
+                table.devices.give(placement.node, part.claims[place].devices if part.claims else own)
                 rows[table.rows.get(placement.node)] = None
         table.devices.recount([row for row in rows if row is not None], table.nodes, table.usages)
 
@@ -237,3 +212,20 @@ class InFlight:
             for entry, placements in part.placed:
                 entry.give_back([placement.ordinal for placement in placements])
                 self._returned[entry.key[0]] = None
+
+
+def _put(kept: dict[str, Resources], account: str, amounts: Resources) -> None:
+    """Put an amount, and no zero."""
+    if amounts == ZERO:
+        kept.pop(account, None)
+    else:
+        kept[account] = amounts
+
+
+def _count_in(counts: dict[_Key, int], key: _Key, change: int) -> None:
+    """Change a count, and keep no zero."""
+    left = counts.get(key, 0) + change
+    if left:
+        counts[key] = left
+    else:
+        counts.pop(key, None)

@@ -159,6 +159,12 @@ class QueuedRequest:
         if self.waiting is not None:
             self.waiting = [ordinal for ordinal in self.waiting if ordinal not in ordinals] or None
 
+    def take_back(self, ordinals: set[int], waiting: list[int] | None) -> None:
+        """Undo `propose`: its ordinals were waiting, among those that the last lookup had found."""
+        self.proposed -= ordinals
+        self._under_way -= ordinals
+        self.waiting = waiting
+
     def _find(self, state: RegionState, assignment: Assignment | None) -> Bitset:
         """Find open ordinals by the kinds of the assignment's slots, without reading slots."""
         self.charged = set()

@@ -29,8 +29,9 @@ from holdfast.core.scheduling.nodes.table import NodeTable, Numbers
 from holdfast.core.scheduling.nodes.window import NodeWindow, all_rows
 from holdfast.core.scheduling.pending_reasons import NEVER_FITS, could_hold
 from holdfast.core.scheduling.queue.domain_cures import domain_counts, shared_rows
-from holdfast.core.scheduling.queue.in_flight import InFlight, ProposedPart
+from holdfast.core.scheduling.queue.in_flight import InFlight
 from holdfast.core.scheduling.queue.peers import SchedulerPeers
+from holdfast.core.scheduling.queue.proposed_parts import ProposedPart
 from holdfast.core.scheduling.queue.quota_gates import payer_gate, protected_gate
 from holdfast.core.scheduling.queue.rechecks import Rechecks
 from holdfast.core.scheduling.queue.request_groups import RequestGroup
