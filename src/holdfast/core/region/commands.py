@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.registry import BuiltinCommand
 from holdfast.core.model.objects.isolation import Capabilities
@@ -258,11 +261,14 @@ class ShippedAssignment(Row, frozen=True, tag="assignment"):
 
 
 class ShippedGrant(Row, frozen=True, tag="grant"):
+    ADDED: ClassVar[Mapping[str, int]] = {"weight": 3}
+
     account: str
     version: int
     target: Resources
     ends: Instant
     protected: Resources = ZERO
+    weight: int = 1
 
 
 class ShippedPriorityClass(Row, frozen=True, tag="priority-class"):
