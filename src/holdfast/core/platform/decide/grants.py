@@ -24,7 +24,7 @@ from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import OfferGrant
 from holdfast.core.platform.decide.checks import refuse_amount
 from holdfast.core.platform.events import GrantsForgotten, GrantStored
-from holdfast.core.platform.limits import OFFERS_MAX, WEIGHT_MAX
+from holdfast.core.platform.limits import OFFERS_MAX, TENANT_WEIGHT_MAX
 from holdfast.core.platform.queries.accounts import AccountLimit, account_charge, account_limit
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -34,8 +34,8 @@ def offer_grant(state: PlatformState, command: OfferGrant, ctx: CommandContext) 
     refused = refuse_amount("target", command.target) or refuse_amount("protected", command.protected)
     if refused is not None:
         return refused
-    if not 1 <= command.weight <= WEIGHT_MAX:
-        return malformed(f"weight is between 1 and {WEIGHT_MAX}", weight=command.weight)
+    if not 1 <= command.weight <= TENANT_WEIGHT_MAX:
+        return malformed(f"weight is between 1 and {TENANT_WEIGHT_MAX}", weight=command.weight)
     old = state.grants.get(grant_key(command.region, command.account))
     new = _next_version(command, old, state.grant_versions.get(command.region) or 0)
     if old is not None and _terms(new) == _terms(old):
