@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.registry import BuiltinCommand
 from holdfast.core.model.objects.isolation import Capabilities

@@ -26,7 +26,7 @@ from holdfast.core.model.values.addresses import credentials_problem
 from holdfast.core.model.values.limits import REGIONS_MAX
 from holdfast.core.model.values.resources import ZERO, first_exceeded
 from holdfast.core.platform.decide.checks import refuse_amount, refuse_unknown
-from holdfast.core.platform.limits import PRIORITY_MAX, TOKEN_LIFE_MAX, TENANT_WEIGHT_MAX
+from holdfast.core.platform.limits import PRIORITY_MAX, TENANT_WEIGHT_MAX, TOKEN_LIFE_MAX
 from holdfast.core.platform.state.tables import PlatformState
 
 Use = Callable[[PlatformState, Any, CommandContext], Refused | None]

@@ -398,9 +398,7 @@ class SchedulingQueue:
             self.update(state, uid)
         return bool(group)
 
-    def place(
-        self, state: RegionState, group: RequestGroup
-    ) -> tuple[int, Instant, int, Instant, RequestKey, GroupKey]:
+    def place(self, state: RegionState, group: RequestGroup) -> tuple[int, Instant, int, Instant, RequestKey, GroupKey]:
         """Return a group's sort key by current shares."""
         priority, deadline, tenant, *_ = group.key
         since, first = group.oldest()

@@ -101,7 +101,5 @@ def tenant_usage(state: RegionState, tenant: str) -> Resources:
 def dominant_share(sums: RegionTotals, used: Resources) -> int:
     """Return the largest part of any resource of the region, in millionths."""
     has = sums.capacity
-    parts = [
-        amount_of(used, name) * WHOLE // amount_of(has, name) for name in names_in(used) if amount_of(has, name)
-    ]
+    parts = [amount_of(used, name) * WHOLE // amount_of(has, name) for name in names_in(used) if amount_of(has, name)]
     return max(parts, default=0)
