@@ -1,4 +1,4 @@
-"""Of sixty-four placements one goes to the request that has waited longest: nobody waits for ever, and few are passed."""
+"""Of sixty-four placements one goes to who has waited longest: nobody waits for ever, and few are passed over."""
 
 from __future__ import annotations
 
