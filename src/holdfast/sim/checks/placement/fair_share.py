@@ -1,14 +1,14 @@
 """Within one proposal and one priority, tenants take turns by their shares, and a tenant's requests by their age.
 
-    share of a tenant    what its accounts are charged, less its protected amount, by its weight: of the resource of which
-                         it has most
+    share of a tenant    what its accounts are charged, less its protected amount, by its weight: the largest part of
+                         any resource
     order                a tenant that is served has no more than one that is served later
     quantum              nor has it more without its last slot, but for a thousandth of the region
     nothing at all       nor than one that gets nothing, and whose slot could stand where the last slot stands
 
 Shares are counted from the rows of slots and holds. The check applies only if the scheduler's view was the newest and
-nothing was in flight; the last line only if the region has one scheduler. Requests with a deadline are ordered by it and
-not checked here. A single slot of a request that has waited for a minute may come out of turn (see `aging`).
+nothing was in flight; the last line only if the region has one scheduler. Requests with a deadline are ordered by it
+and not checked here. A single slot of a request that has waited for a minute may come out of turn (see `aging`).
 """
 
 from __future__ import annotations
