@@ -51,11 +51,15 @@ class _Turn(NamedTuple):
 
 
 class FairShareCheck:
-    """Checks the order of one region's proposals, by the state before each. `alone`: it has one scheduler."""
+    """Checks the order of one region's proposals, by the state before each. `alone`: it has one scheduler. `past`
+    returns the state after an earlier batch."""
 
-    def __init__(self, state: RegionState, log: RegionLogView, *, alone: bool) -> None:
+    def __init__(
+        self, state: RegionState, log: RegionLogView, past: Callable[[int], RegionState], *, alone: bool
+    ) -> None:
         self._state = state
         self._log = log
+        self._past = past
         self._alone = alone
         self._seq = 0
         #: After the last batch: since when requests wait, the accounts of slots, charges by tenant, capacity.
@@ -98,7 +102,7 @@ class FairShareCheck:
                     return why
             for taken in turn.taken:
                 grow(spent.setdefault(turn.tenant, {}), taken)
-        return self._left_out(turns, spent, record.at, excused) if self._alone else ""
+        return self._left_out(turns, spent, record, excused) if self._alone else ""
 
     def _turns(self, one: SchedulingPass, placed: Iterator[SlotsPlaced]) -> Iterator[_Turn]:
         """Yield the pass, if it placed something. Events are in the order of passes."""
@@ -140,8 +144,9 @@ class FairShareCheck:
             grow(has, taken)
         return self._share(turn.tenant, has)
 
-    def _left_out(self, turns: list[_Turn], spent: dict[str, Amounts], at: Instant, excused: Excuse) -> str:
+    def _left_out(self, turns: list[_Turn], spent: dict[str, Amounts], record: LogRecord[Any], excused: Excuse) -> str:
         """Return who got nothing, though it has less and could have had the last slot of another one."""
+        at = record.at
         served = {turn.tenant for turn in turns}
         waiting: dict[tuple[Revision, str], Slot] = {}
         for slot in self._state.slots.values():
@@ -164,10 +169,22 @@ class FairShareCheck:
                 more = self._share(turn.tenant, has)
                 if more <= less + self._ahead(turn.tenant):
                     continue
-                if PlacementOracle(self._state, at, without=[turn.last]).verdict(slot).node:
+                if self._could_have(slot, turn.last, at):
                     told = f"got another slot before {known.tenant}, with {less} at most, which waits"
                     return f"{turn.tenant}, with {more} billionths of the region by weight, {told}"
         return ""
+
+    def _could_have(self, slot: Slot, other: SlotKey, at: Instant) -> bool:
+        """Return whether a slot could stand where another one does, and could be placed by the scheduler's view."""
+        if PlacementOracle(self._state, at).verdict(slot).node:
+            return False  # it waits for something else, such as a grant that has just come
+        if not PlacementOracle(self._state, at, without=[other]).verdict(slot).node:
+            return False
+        before = self._past(self._seq)
+        known = before.slots.get((slot.workload, slot.ordinal))
+        return (
+            known is not None and known.phase is Phase.PENDING and bool(PlacementOracle(before, at).verdict(known).node)
+        )
 
     def _ahead(self, tenant: str) -> int:
         return AHEAD // self._weight(tenant) + ROUNDING

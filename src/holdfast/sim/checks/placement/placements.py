@@ -68,7 +68,7 @@ class PlacementCheck:
         self._state = state
         self._log = RegionLogView()
         self.queue = QueueOrderCheck(state, self._log, clock, past)
-        self._turns = FairShareCheck(state, self._log, alone=alone)
+        self._turns = FairShareCheck(state, self._log, past, alone=alone)
         self._aging = AgingCheck(state) if alone else None
         #: Proposals of this batch, to be judged by the state after it.
         self._decided: list[tuple[LogRecord[Any], DecisionEvidence, CommandNumber, Revision]] = []
