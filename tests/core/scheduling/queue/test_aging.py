@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from holdfast.core.model.records.lifecycle import ON_NODE, Phase
@@ -27,20 +29,20 @@ class Busy:
         self.next = NEW
         self.bench.checked = False
 
-    def asks(self, uid: int, tenant: str = "beta", count: int = 1, **fields: object) -> None:
+    def asks(self, uid: int, tenant: str = "beta", count: int = 1, **fields: Any) -> None:
         self.bench.a_workload(
             a_template(cpu=1000, memory=0), count=count, uid=uid, workload=uid, tenant=tenant,
             accounts=(f"quota/{tenant}",), **fields,
         )  # fmt: skip
 
-    def fill(self, count: int, **fields: object) -> None:
+    def fill(self, count: int, **fields: Any) -> None:
         """Slots of beta that end one after the other."""
         for _ in range(count):
             self.asks(self.next, **fields)
             self.next += 1
         self.follower.work()
 
-    def step(self, **fields: object) -> None:
+    def step(self, **fields: Any) -> None:
         """Somebody asks, one slot of beta ends, and the scheduler works."""
         self.bench.at += 1_000
         self.asks(self.next, **fields)
@@ -52,7 +54,7 @@ class Busy:
             self.bench.move("agent/n1", Phase.RELEASED, "declined", on[0][1], on[0][0])
         self.follower.work()
 
-    def steps_until_served(self, most: int, **fields: object) -> int | None:
+    def steps_until_served(self, most: int, **fields: Any) -> int | None:
         for number in range(most):
             self.step(**fields)
             if self.bench.slot(0, OLD).phase in ON_NODE:

@@ -5,6 +5,7 @@ The platform answers for all regions, by their last reports; a region answers fo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from holdfast.api.serialization.quantities import ResourcesSerializer
@@ -28,7 +29,7 @@ async def fairness(ctx: ServerContext, call: ApiRequest) -> Reply:
     tenant = call.query("tenant")
     async with report_scope(ctx, call, "quotas", tenant) as at:
         if isinstance(at.state, PlatformState):
-            rows = await compute_in_parts(at.state, platform_fairness)
+            rows = await compute_in_parts(at.state, partial(platform_fairness, now=at.now))
         else:
             rows = await compute_in_parts(at.state, region_fairness)
         redaction = Redaction(call.caller, at.state)

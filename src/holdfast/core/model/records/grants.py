@@ -74,6 +74,12 @@ class AccountUsage(Row, frozen=True):
     placed: Resources = ZERO
 
 
+def tenant_of(account: str) -> str:
+    """Return the tenant whose account it is; empty if it may pay for several tenants."""
+    kind, _, name = account.partition("/")
+    return name if kind in ("quota", "reclaimable") else ""
+
+
 def grant_key(region: str, account: str) -> str:
     """Return the key of the one grant of an account to a region."""
     return f"{region}|{account}"

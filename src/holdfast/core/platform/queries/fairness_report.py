@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from holdfast.core.model.records.fairness import TenantFairness, with_shares
+from holdfast.core.model.records.grants import tenant_of
 from holdfast.core.model.records.region_reports import capacity_of
+from holdfast.core.model.records.usage_windows import recent_share
 from holdfast.core.model.values.resources import ZERO, Resources, add, total
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.state.tables import PlatformState
@@ -18,14 +20,13 @@ from holdfast.core.platform.state.tables import PlatformState
 BIT = 100
 
 
-def platform_fairness(state: PlatformState) -> Generator[None, None, list[TenantFairness]]:
+def platform_fairness(state: PlatformState, now: Instant) -> Generator[None, None, list[TenantFairness]]:
     """Return every tenant that is charged or waits in some region, by name. Yields between pieces of work."""
     charged: dict[str, Resources] = {}
     for told in state.summaries.values():
         yield
         for account, amount in told.summary.uses:
-            kind, _, tenant = account.partition("/")
-            if kind in ("quota", "reclaimable"):
+            if tenant := tenant_of(account):
                 charged[tenant] = add(charged.get(tenant, ZERO), amount)
     waiting: dict[str, int] = {}
     since: dict[str, Instant] = {}
@@ -39,13 +40,14 @@ def platform_fairness(state: PlatformState) -> Generator[None, None, list[Tenant
             since[tenant] = min(wait.since, since.get(tenant, wait.since))
     rows: list[TenantFairness] = []
     for tenant in sorted({*(name for name, used in charged.items() if used != ZERO), *waiting}):
-        quota = state.quotas.get(tenant)
+        quota, window = state.quotas.get(tenant), state.usage_windows.get(tenant)
         rows.append(
             TenantFairness(
                 tenant=tenant,
                 weight=quota.spec.weight if quota is not None else 1,
                 charged=charged.get(tenant, ZERO),
                 protected=quota.spec.protected if quota is not None else ZERO,
+                recent=recent_share(window, now) if window is not None else 0,
                 waiting=waiting.get(tenant, 0),
                 since=since.get(tenant),
             )

@@ -72,7 +72,7 @@ class GrantReconciler:
         lent = grant_targets.loans_of(state, account, now)
         if not lent:
             return NO_OUTCOME
-        slices = grant_targets.loan_targets(state, account, lent)
+        slices = grant_targets.loan_targets(state, account, lent, now)
         until = _end_of(state, account)
         send, looks = [], [] if until is None else [until]
         if grant_targets.turns_on_uses(state, account, lent):
