@@ -102,7 +102,7 @@ def test_the_first_workload_of_a_scenario_asks_for_nothing_that_only_some_nodes_
 
 def test_what_is_odd_does_not_change_what_happens_and_can_be_left_out_piece_by_piece() -> None:
     loss = scenario.read_folder(FOLDER / "scenarios")["zone-loss"]
-    plain = replace(loss, variety=scenario.VarietySpec({}, {}, {}, {}, {}))
+    plain = replace(loss, variety=scenario.VarietySpec({}, {}, {}, {}, {}, {}))
     one, other = draw_plan(loss, roster_of(loss), 3), draw_plan(plain, roster_of(plain), 3)
     assert (one.faults, one.acts, other.fittings) == (other.faults, other.acts, ())
     assert plan_of(one.length, [*one.faults, *one.acts, *one.fittings]) == one

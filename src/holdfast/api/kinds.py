@@ -70,7 +70,8 @@ _TABLE = (
     _operators("Tenant", "tenants", ("ten",), "tenant", _columns(
         ("CLASSES", "spec.priorityClasses", "list"), ("WORKLOADS-MAX", "spec.workloadsMax")), PLATFORM),
     _operators("Quota", "quotas", ("quo",), "quota", _columns(
-        ("HARD", "spec.hard", "amounts"), ("PROTECTED", "spec.protected", "amounts")), PLATFORM),
+        ("HARD", "spec.hard", "amounts"), ("PROTECTED", "spec.protected", "amounts"), ("WEIGHT", "spec.weight")),
+        PLATFORM),
     _operators("PriorityClass", "priorityclasses", ("pc",), "priority-class", _columns(
         ("PRIORITY", "spec.priority"), ("RECLAIMABLE", "spec.reclaimable", "flag"),
         ("MAY-PREEMPT", "spec.mayPreempt", "flag")), BOTH),

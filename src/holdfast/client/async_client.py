@@ -130,6 +130,7 @@ class AsyncClient(_OperationRunner[requester.Requester]):
     audit = _call(reports.audit)
     repairs = _call(reports.repairs)
     queue = _call(reports.queue)
+    fairness = _call(reports.fairness)
     decisions = _call(reports.decisions)
     schema = _call(reports.schema)
 

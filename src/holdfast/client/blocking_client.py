@@ -150,6 +150,7 @@ class Client(_OperationRunner[requester.Requester]):
     audit = _call(reports.audit)
     repairs = _call(reports.repairs)
     queue = _call(reports.queue)
+    fairness = _call(reports.fairness)
     decisions = _call(reports.decisions)
     schema = _call(reports.schema)
 

@@ -89,6 +89,12 @@ def queue(caller: Requester, *, workload: str = "", tenant: str = "", limit: int
     return decode_document((yield from caller.read("GET", "/v1/queue", query)))
 
 
+def fairness(caller: Requester, *, tenant: str = "", limit: int = 0) -> Operation[Document]:
+    """Return how tenants share a region, or all regions if the platform is asked; `metadata.total` is their number."""
+    query = query_of(("tenant", tenant), ("limit", str(limit or "")))
+    return decode_document((yield from caller.read("GET", "/v1/fairness", query)))
+
+
 def decisions(caller: Requester, /, *, limit: int = 50, **asked: str) -> Operation[Document]:
     """Return the newest `limit` scheduler decisions of a region, newest first, from as many pages as needed.
 

@@ -81,12 +81,13 @@ def draw_variants(scenario: Scenario, cast: Roster, chance: Random) -> tuple[Pla
 
 
 def draw_sites(scenario: Scenario, chance: Random) -> tuple[PlannedVariant, ...]:
-    """Draw placement rules of workloads, and an additional scheduler for regions that have exactly one."""
-    places, odd = scenario.variety.places, scenario.variety.regions
+    """Draw placement rules of workloads, an additional scheduler for regions that have exactly one, and weights."""
+    places, odd, weights = scenario.variety.places, scenario.variety.regions, scenario.variety.weights
+    tenants = [f"tenant/{name}" for name in scenario.tenants]
     alone = [f"region/{name}" for name, one in scenario.topology.regions.items() if one.schedulers + one.beside == 1]
     return tuple(
         PlannedVariant(subject, kind, chance.getrandbits(32))
-        for subjects, kinds in ((_free(scenario), places), (alone, odd))
+        for subjects, kinds in ((_free(scenario), places), (alone, odd), (tenants, weights))
         for subject in subjects
         for kind, percent in kinds.items()
         if chance.randrange(100) < percent

@@ -35,7 +35,7 @@ RULES = (
     "spread-zones", "spread-pools", "apart-nodes", "apart-zones", "near-zone", "near-node", "label", "gpu", "tolerate",
     "strict", "batch", "budget", "ports",
 )  # fmt: skip
-TENANT_VARIANTS = ("quota", "protected", "reclaimable")
+TENANT_VARIANTS = ("quota", "protected", "reclaimable", "weight")
 #: Names of the invariants that a scenario may list.
 INVARIANTS = (*(one.id for one in PLATFORM.invariants), *(one.id for one in REGION.invariants))
 #: Placement rules of workloads. A region's variant is an additional scheduler: embedded, or standalone if it has an
@@ -140,6 +140,7 @@ class VarietySpec(ScenarioPart, frozen=True):
     tenants: dict[str, int] = field(default_factory=lambda: {"quota": 40, "protected": 40, "reclaimable": 20})
     places: dict[str, int] = field(default_factory=lambda: {"residency": 12, "latency": 12})
     regions: dict[str, int] = field(default_factory=lambda: {"scheduler": 25})
+    weights: dict[str, int] = field(default_factory=lambda: {"weight": 40})
 
 
 class TrafficSpec(ScenarioPart, frozen=True):
@@ -253,7 +254,7 @@ def _check_names(scenario: Scenario) -> None:
         ("action", scenario.traffic.kinds, ACTS),
         ("node variant", scenario.variety.nodes, NODE_VARIANTS),
         ("workload rule", scenario.variety.rules, RULES),
-        ("tenant variant", scenario.variety.tenants, TENANT_VARIANTS),
+        ("tenant variant", [*scenario.variety.tenants, *scenario.variety.weights], TENANT_VARIANTS),
         ("invariant", scenario.answers.invariants, INVARIANTS),
         ("placement rule", scenario.variety.places, PLACES),
         ("region variant", scenario.variety.regions, REGION_VARIANTS),

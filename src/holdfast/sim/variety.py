@@ -3,7 +3,8 @@
     plan ──▶ a node:      labels, devices, a pool, a size, few ports, one user; a taint, reserved for a tenant
          ──▶ a workload:  spread, apart, near, a label, GPUs, a toleration, strict isolation, batch, a budget
                           residency, or a limit of the latency to its clients
-         ──▶ a tenant:    a quota below its requests, protected capacity, reclaimable work in addition
+         ──▶ a tenant:    a quota below its requests, protected capacity, reclaimable work in addition,
+                          a weight
          ──▶ a region:    one more scheduler, embedded or standalone
 
 Each variant is drawn independently, so any combination can occur. Some workloads fit nowhere for a while, or ever.
@@ -187,6 +188,8 @@ def quota_of(hard: Resources, specs: Iterable[WorkloadSpec], odd: Variants) -> Q
                 found = replace(found, protected=replace(elementwise_min(kept, found.hard), gpu=0))
             case "reclaimable":
                 found = replace(found, reclaimable=chance.choice((5, 20, 50)))
+            case "weight":
+                found = replace(found, weight=chance.choice((2, 5, 100)))
             case other:
                 raise ValueError(f"unknown tenant variant {other!r}")
     return found

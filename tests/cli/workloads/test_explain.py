@@ -97,6 +97,20 @@ def test_without_a_region_all_that_joined_are_asked(holdfast: CommandLine) -> No
     assert [(one["region"], one["workload"]) for one in found["items"]] == [("eu", "web"), ("us", "mail")]
 
 
+def test_fairness_is_told_of_one_region_or_of_all_together(holdfast: CommandLine) -> None:
+    shop = {
+        "tenant": "shop", "weight": 3, "dominantResource": "memory", "sharePercent": 61.5, "entitledPercent": 75.0,
+        "recentPercent": None, "charged": {"memory": "64Gi"}, "protected": {"cpu": 2}, "waiting": 12,
+        "oldestSince": printer.instant_in(-90_000),
+    }  # fmt: skip
+    metadata = {"total": 2, "at": printer.instant_in(0)}
+    report = {"kind": "FairnessReport", "items": [shop], "metadata": metadata}
+    answer(holdfast, "/v1/in/eu/fairness", report)
+    same_as_golden("queue_fairness", holdfast("queue", "--fairness", "--region", "eu"))
+    answer(holdfast, "/v1/fairness", {**report, "items": [{**shop, "recentPercent": 40.25}]})
+    assert "40.25" in holdfast("queue", "--fairness").stdout
+
+
 def test_a_region_that_cannot_be_asked_does_not_keep_back_the_others(holdfast: CommandLine) -> None:
     answer(holdfast, "/v1/status", a_status("eu", "us"))
     answer(holdfast, "/v1/in/eu/queue", a_queue(a_request()))

@@ -58,6 +58,7 @@ NOT_TAKEN = {
     "principals.NAME_MAX": "how a token is read",
     "principals._SPOKEN_MAX": "how a token is read",
     "platform.PRIORITY_MAX": "a value",
+    "platform.TENANT_WEIGHT_MAX": "a value",
     "platform.TOKEN_LIFE_MAX": "a value",
     "addresses._PORT_MAX": "how an address is read",
     "platform.WEIGHT_MAX": "a value",

@@ -187,7 +187,8 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
     yield "rebalances", world.rebalances, {n: (one.since, one.moved) for n, one in state.rebalances.items()}
     yield "grants", {k: grant_of(g) for k, g in world.grants.items()}, {
         (g.region, g.account): (
-            g.uid, g.version, g.target, g.offered, g.ends, g.protected, g.acknowledged, g.settled, len(g.offers)
+            g.uid, g.version, g.target, g.offered, g.ends, g.protected, g.weight, g.acknowledged, g.settled,
+            len(g.offers),
         )
         for g in state.grants.values()
     }  # fmt: skip
@@ -230,7 +231,8 @@ def steady(workloads: dict[int, Any]) -> dict[int, Any]:
 
 def grant_of(lent: Lent) -> tuple[Any, ...]:
     return (
-        lent.uid, lent.version, lent.target, lent.charged, lent.ends, lent.protected, lent.acknowledged, lent.settled,
+        lent.uid, lent.version, lent.target, lent.charged, lent.ends, lent.protected, lent.weight, lent.acknowledged,
+        lent.settled,
         len(lent.waiting),
     )  # fmt: skip
 

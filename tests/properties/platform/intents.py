@@ -187,6 +187,7 @@ def put_object(p: Program) -> None:
         a_tenant(tenant, *CLASSES[: p.chance.randrange(1, 3)], most=p.chance.randrange(2, 8), **limits(p)),
         a_quota(tenant, hard, pick(p, (cpu(1_000), amount(p)), cpu(0))),
         a_quota(tenant, hard, reclaimable=p.chance.choice((0, 15, 50, 101, -1))),
+        a_quota(tenant, hard, weight=p.chance.choice((0, 3, 1_000, 1_001))),
         a_class(pick(p, (*CLASSES, "low"), ""), p.chance.choice((10, 50, 2_000_000)), reclaimable=one_in(p, 2)),
         a_principal(HELPER, *p.chance.sample(list(Permission), 2)),
         a_principal(p.chance.choice(("agent/n1", "agent/*")), region=p.chance.choice(("eu", ""))),

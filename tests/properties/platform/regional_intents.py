@@ -218,7 +218,8 @@ def offer(p: Program) -> None:
     target = amount(p, 5)
     protected = pick(p, (cpu(500), cpu(0), cpu(0), cpu(0)), cpu(0)) if paid.startswith("quota") else cpu(0)
     life = p.chance.choice((HOUR // 2, HOUR // 2, HOUR, 11 * HOUR))
-    p.send("controller/grant", c.OfferGrant(paid, where, target, p.at + life, protected))
+    weight = pick(p, (1, 1, 7, 1_001, 0), 1)
+    p.send("controller/grant", c.OfferGrant(paid, where, target, p.at + life, protected, weight))
 
 
 def call_back(p: Program) -> None:

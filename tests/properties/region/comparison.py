@@ -92,8 +92,11 @@ def differences(model: Model, state: RegionState) -> list[str]:
             {uid: (h.node, h.account, h.ends, h.tenant) for uid, h in state.holds.items()},
         ),
         "grants": (
-            {a: (g.version, g.target, g.limit, g.ends) for a, g in model.grants.items()},
-            {a: (g.version, amounts(g.target), amounts(g.limit), g.ends) for a, g in state.accepted_grants.items()},
+            {a: (g.version, g.target, g.limit, g.ends, g.weight) for a, g in model.grants.items()},
+            {
+                a: (g.version, amounts(g.target), amounts(g.limit), g.ends, g.weight)
+                for a, g in state.accepted_grants.items()
+            },
         ),
         "templates": (set(model.templates), {digest for digest, _ in state.templates.items()}),
         "leaving": (model.leaving, {digest for digest, _ in state.leaving_templates.items()}),

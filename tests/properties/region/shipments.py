@@ -75,7 +75,7 @@ def a_grant(p: Program) -> list[c.ShippedItem]:
         free = p.model.free()
         cpu, memory = chance.pick((3000, 9000, free.get("cpu", 0))), chance.pick((0, free.get("memory", 0)))
         protected = Resources(max(cpu, 0), max(memory, 0), 0, chance.pick((0, 2000)))
-    return [c.ShippedGrant(account, version, target, ends, protected)]
+    return [c.ShippedGrant(account, version, target, ends, protected, chance.pick((1, 1, 3)))]
 
 
 def renewal(p: Program) -> Envelope[Any] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -32,8 +33,9 @@ from holdfast.core.scheduling.filters.labels import LabelsFilter
 from holdfast.core.scheduling.filters.taints import TaintsFilter
 from holdfast.core.scheduling.nodes.devices import DeviceColumns
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
-from holdfast.core.scheduling.queue import scheduling_queue
+from holdfast.core.scheduling.queue.fair_share import FairOrder
 from holdfast.core.scheduling.queue.request_groups import RequestGroup
+from holdfast.core.scheduling.queue.tenant_shares import TenantShares
 from holdfast.host.controllers.endpoint_checks import EndpointChecks
 from holdfast.host.leader import session_monitor, term
 from holdfast.host.leader.term import LedgerTime
@@ -48,6 +50,10 @@ READ = ROOMY.replace("readers: 0", "readers: 2")
 PROBED = ROOMY.replace("replicas: 6", "replicas: 6, priority: critical")
 EQUALS = ROOMY.replace("  web: {replicas: 6}", "  crawl: {replicas: 6}\n  web: {replicas: 2}")
 TENANTS = ROOMY.replace("  web: {replicas: 6}", "  crawl: {replicas: 6, tenant: data}\n  web: {replicas: 2}")
+TIGHT = FULL.replace("  web: {replicas: 6}", "  crawl: {replicas: 2, tenant: data}\n  web: {replicas: 2}")
+PASSED = ROOMY.replace('cpu: "4"', 'cpu: "8"').replace(
+    "  web: {replicas: 6}", "  crawl: {replicas: 4, tenant: data}\n  web: {replicas: 48, priority: critical}"
+)
 LEASED = TWO_REGIONS.replace("replicas: 8", "replicas: 4, exclusive: true, leased: true")
 
 
@@ -223,7 +229,17 @@ def youngest_first(patch: pytest.MonkeyPatch) -> None:
 
 def shares_ignored(patch: pytest.MonkeyPatch) -> None:
     """One tenant comes before the other, whatever it has."""
-    patch.setattr(scheduling_queue, "_share", lambda _state, tenant, _spent: int(tenant != "data"))
+    patch.setattr(TenantShares, "share", lambda _self, tenant: int(tenant != "data"))
+
+
+def groups_placed_whole(patch: pytest.MonkeyPatch) -> None:
+    """A group is placed as a whole before the shares of tenants are compared again."""
+    patch.setattr(TenantShares, "quantum", lambda _self, _tenant, _need, _other: 1_000)
+
+
+def age_ignored(patch: pytest.MonkeyPatch) -> None:
+    """However long somebody waits, higher priorities come first."""
+    patch.setattr(FairOrder, "_left_to_aged", lambda _self: None)
 
 
 # What happens in some worlds, with a bug and without
@@ -297,6 +313,11 @@ CUT_OFF = PlannedFault(20 * SECOND, "cut-link", "eu", 200 * SECOND)
 #: Nobody schedules while people ask for more: of `crawl`, and then of `web`, of which there is less.
 AGAIN = PlannedFault(14 * SECOND, "crash", "eu-s1", 12 * SECOND)
 MORE = (PlannedAction(16 * SECOND, "scale", 15), PlannedAction(18 * SECOND, "scale", 16))
+#: Draws that change web, for it to be placed anew over and over.
+ROLLS = tuple(
+    PlannedAction((10 + 4 * turn) * SECOND, "roll", draw)
+    for turn, draw in enumerate([n for n in range(200) if Random(n).choice(("crawl", "web")) == "web"][:55])
+)
 LATER = tuple(PlannedAction((10 + 10 * turn) * SECOND, "roll", turn) for turn in range(6))
 
 PLANTED = {
@@ -322,8 +343,10 @@ PLANTED = {
     "rights never lapse": planted(
         rights_never_lapse, LEASED, "one-live-process", "one-region-each", "right-held", seconds=230, faults=(CUT_OFF,)
     ),
-    "youngest first": planted(youngest_first, EQUALS, "queue-order", seconds=34, faults=(AGAIN,), acts=MORE),
-    "shares ignored": planted(shares_ignored, TENANTS, "queue-order", seconds=34, faults=(AGAIN,), acts=MORE),
+    "youngest first": planted(youngest_first, EQUALS, "turns", seconds=34, faults=(AGAIN,), acts=MORE),
+    "shares ignored": planted(shares_ignored, TENANTS, "turns", seconds=34, faults=(AGAIN,), acts=MORE),
+    "groups placed whole": planted(groups_placed_whole, TIGHT, "turns", seconds=34, faults=(AGAIN,), acts=MORE),
+    "age ignored": planted(age_ignored, PASSED, "aged", seconds=250, acts=ROLLS),
 }
 
 

@@ -79,9 +79,10 @@ def a_tenant(name: str = "acme", *classes: str, most: int = 100, **limits: int) 
 
 
 def a_quota(
-    tenant: str = "acme", hard: Resources = ZERO, protected: Resources = ZERO, *, reclaimable: int = 0
+    tenant: str = "acme", hard: Resources = ZERO, protected: Resources = ZERO, *, reclaimable: int = 0, weight: int = 1
 ) -> Quota:
-    return Quota(meta=Meta(name=tenant), spec=QuotaSpec(hard=hard, protected=protected, reclaimable=reclaimable))
+    spec = QuotaSpec(hard=hard, protected=protected, reclaimable=reclaimable, weight=weight)
+    return Quota(meta=Meta(name=tenant), spec=spec)
 
 
 def a_class(name: str = "normal", priority: int = 50, *, reclaimable: bool = False) -> PriorityClass:

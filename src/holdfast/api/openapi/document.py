@@ -30,6 +30,7 @@ from holdfast.api.openapi.schemas import (
     SCHEMAS,
     can_i_request,
     decision_page,
+    fairness_report,
     queue_list,
     ref,
     repair_list,
@@ -118,7 +119,11 @@ def _lists(schemas: SchemaBuilder) -> Schema:
     hangs = read_operation(
         "repairs", "Stuck operations and next steps.", repair_list(item), *READ_PARAMETERS, "limit", "tenant"
     )
-    return {"/v1/audit": {"get": done}, "/v1/repairs": {"get": hangs}}
+    shares = read_operation(
+        "fairness", "Shares of tenants and what they are entitled to.", fairness_report(), *READ_PARAMETERS, "limit",
+        "tenant",
+    )  # fmt: skip
+    return {"/v1/audit": {"get": done}, "/v1/repairs": {"get": hangs}, "/v1/fairness": {"get": shares}}
 
 
 def _quota() -> Schema:

@@ -69,6 +69,12 @@ _STANDING = {"tenant": TEXT, **dict.fromkeys(("hard", "protected", "effective", 
 _STANDING |= {"granted": _AMOUNTS, "charged": _AMOUNTS, "reclaimablePercent": COUNT}
 _STANDING |= {"regions": _many(_with(_QUOTA_IN)), "warnings": _many(TEXT)}
 
+_PERCENT: Schema = {"type": "number", "minimum": 0}
+_TENANT_SHARE = {"tenant": TEXT, "weight": COUNT, "dominantResource": TEXT, "sharePercent": _PERCENT}
+_TENANT_SHARE |= {"entitledPercent": _PERCENT, "recentPercent": {"anyOf": [_PERCENT, {"type": "null"}]}}
+_TENANT_SHARE |= {"charged": _AMOUNTS, "protected": _AMOUNTS, "waiting": COUNT}
+_TENANT_SHARE |= {"oldestSince": {"anyOf": [INSTANT, {"type": "null"}]}}
+
 #: Reports of a server about itself, the caller, and the audit.
 ABOUT: dict[str, Schema] = {
     "Alive": _with({"status": {"const": "alive"}, "version": TEXT}),
@@ -187,6 +193,12 @@ def repair_list(item: Schema) -> Schema:
     return _with(
         {"kind": {"const": "RepairList"}, "items": _many(item), "metadata": _with({"total": COUNT, "at": INSTANT})}
     )
+
+
+def fairness_report() -> Schema:
+    """Return the schema of the shares of tenants, as far as the caller may see them."""
+    metadata = _with({"total": COUNT, "at": INSTANT})
+    return _with({"kind": {"const": "FairnessReport"}, "items": _many(_with(_TENANT_SHARE)), "metadata": metadata})
 
 
 def queue_list(item: Schema) -> Schema:

@@ -10,7 +10,7 @@ from holdfast.api.server import machines
 from holdfast.api.server.context import ServerContext
 from holdfast.api.server.forwarding import to_region
 from holdfast.api.server.objects import batch, writes
-from holdfast.api.server.reports import access, audit, decisions, discovery, quota, schedulers, status
+from holdfast.api.server.reports import access, audit, decisions, discovery, fairness, quota, schedulers, status
 from holdfast.api.server.request import ApiRequest
 from holdfast.core.ledger.commit.authorization import MACHINES, PEOPLE
 from holdfast.host.ports.transport import Reply, StreamReply
@@ -59,6 +59,7 @@ FIXED_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "can-i"): {"POST": Route(access.can_i)},
     ("v1", "audit"): {"GET": Route(audit.audit, asks=AUDIT_PARAMS)},
     ("v1", "repairs"): {"GET": Route(status.repairs, asks=("tenant", "limit", "read"))},
+    ("v1", "fairness"): {"GET": Route(fairness.fairness, asks=fairness.QUERY_PARAMS)},
     # The platform answers where they are.
     ("v1", "schedulers"): {
         "GET": Route(schedulers.schedulers, READERS, is_led=True, most=ANY_SEGMENTS, asks=schedulers.QUERY_PARAMS)

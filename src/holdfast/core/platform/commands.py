@@ -7,6 +7,9 @@ Size: one list of everything that can be asked, in one place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.registry import BuiltinCommand
 from holdfast.core.model.objects.policies import EVERYWHERE, PolicyDocument, PolicyStage
@@ -138,11 +141,14 @@ class Adopt(Row, frozen=True, tag="adopt"):
 class OfferGrant(Row, frozen=True, tag="offer-grant"):
     """Grant a region a slice of an account, as the next version, until an end."""
 
+    ADDED: ClassVar[Mapping[str, int]] = {"weight": 3}
+
     account: str
     region: str
     target: Resources
     ends: Instant
     protected: Resources = ZERO
+    weight: int = 1
 
 
 class AcknowledgeGrant(Row, frozen=True, tag="acknowledge-grant"):

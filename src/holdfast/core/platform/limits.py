@@ -9,6 +9,8 @@ COUNT_MAX = IDENTITIES_MAX
 
 #: Priorities stay far below the largest number that a score can hold.
 PRIORITY_MAX = 1_000_000
+#: Highest weight of a quota.
+TENANT_WEIGHT_MAX = 1_000
 
 #: Longest life of a bearer token: 90 days, and 10 to change to the next one.
 TOKEN_LIFE_MAX = 100 * 86_400_000

@@ -258,11 +258,14 @@ class ShippedAssignment(Row, frozen=True, tag="assignment"):
 
 
 class ShippedGrant(Row, frozen=True, tag="grant"):
+    ADDED: ClassVar[Mapping[str, int]] = {"weight": 3}
+
     account: str
     version: int
     target: Resources
     ends: Instant
     protected: Resources = ZERO
+    weight: int = 1
 
 
 class ShippedPriorityClass(Row, frozen=True, tag="priority-class"):

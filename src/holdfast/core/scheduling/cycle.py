@@ -91,10 +91,12 @@ class SchedulingCycle:
         self._rested = 0
         self.is_cut = False
         self._left = 0
+        #: Slots that may still be placed in this turn.
+        self._most = 0
 
     def run(self) -> None:
         """Try all active groups in order, until the proposal is full."""
-        self._queue.begin(self._state, self._flight.spent)
+        self._queue.begin(self._state, self._flight.taken, self._now, self._flight.waiting)
         while self.draft.left:
             group = self._queue.take(self._state)
             if group is None:
@@ -103,12 +105,18 @@ class SchedulingCycle:
                 self.is_cut = True
                 return
             try:
-                if self._is_held(group):
+                if not self._queue.is_aged and self._is_held(group):
                     return
                 if self._same_proposal(group):
-                    self._schedule_group(group)
+                    self._take_turn(group)
             except PluginError as error:
                 self._block_failed(group, error)
+
+    def _take_turn(self, group: RequestGroup) -> None:
+        """Place a group's quantum: then the shares of tenants are compared again."""
+        before, self._most = self.draft.left, self._queue.most(group)
+        self._schedule_group(group)
+        self._queue.served(group, before - self.draft.left, is_cut=not self._most)
 
     def _block_failed(self, group: RequestGroup, error: PluginError) -> None:
         """Block a group for which a plugin raised."""
@@ -146,7 +154,7 @@ class SchedulingCycle:
             if not is_alone and self._are_left(entries):
                 self._leave(group)
                 return
-            if not self.draft.left or not self._place(group, entries):
+            if not self.draft.left or not self._most or not self._place(group, entries):
                 return
             entries = [one for one in entries if one.open > 0 and (one.look_up(self._state) or one.is_left)]
 
@@ -267,7 +275,7 @@ class SchedulingCycle:
         pay = payer_gate(self._state, group.accounts, ask.template.need, self._now, spent)
         kept = protected_gate(self._state, ask, self._flight.firm, self._flight.owed)
         wanted = sum(entry.open for entry in entries)
-        slots = self.draft.slots(entries, pay.most, kept.most)
+        slots = self.draft.slots(entries, pay.most, min(kept.most, self._most))
         # One scheduler uses one order of ties; several have different ones.
         mixed_by = () if self._queue.share.is_alone else (self._peers.name,)
         seed = seed_of(group.oldest()[1], self._table.revision, *mixed_by)
@@ -277,6 +285,7 @@ class SchedulingCycle:
         if not placed:
             self._block_unplaced(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
             return False
+        self._most -= placed
         if group.resynced and not self._is_cured_by(self.draft.parts[:-1], ask):
             self.resync_hits += placed
         if self._searched:

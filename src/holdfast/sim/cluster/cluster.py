@@ -222,6 +222,11 @@ class SimulatedCluster:
         """Return whether the leader of a region runs the embedded scheduler."""
         return self.scenario.topology.regions[region].beside or bool(self.plan.odd(f"region/{region}"))
 
+    def has_one_scheduler(self, region: str) -> bool:
+        """Return whether only one scheduler ever works for a region."""
+        beside = self.beside(region) * self.scenario.topology.regions[region].leader_schedulers
+        return len(self.cast.schedulers[region]) + beside == 1
+
     def _begun(self, name: str, one: StandaloneScheduler, metrics: Metrics) -> None:
         """Register a standalone scheduler that starts. Its watches get the same faults as those of the region's
         servers."""

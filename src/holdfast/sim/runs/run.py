@@ -135,8 +135,9 @@ class SimulationRun:
         audit, clock = self.scene.audits[name], self.scene.world.now
         hears, log = lambda: not self.troubles.is_deaf(name), self.logs[name]
         placements = PlacementCheck(
-            name, audit.state, self.findings.append, hears, self.scene.acted, clock, lambda seq: as_of(REGION, log, seq)
-        )
+            name, audit.state, self.findings.append, hears, self.scene.acted, clock,
+            lambda seq: as_of(REGION, log, seq), alone=self.scene.has_one_scheduler(name),
+        )  # fmt: skip
         self.scene.servers.on_said[name] = placements.queue.excused.said
         self.scene.servers.on_refused[name] = placements.queue.excused.refused
         others = region_checks(name, audit.state, self.findings.append, hears)

@@ -459,3 +459,77 @@ def test_an_offer_names_the_object_that_its_account_is_of() -> None:
     state = the_world().state
     causes = [_cause(state, account) for account in ("quota/acme", "recovery/reserve", "emergency/77", "quota/nobody")]
     assert causes == [state.quotas["acme"].meta.revision, state.recovery_budgets["reserve"].meta.revision, 77, 0]
+
+
+# Fairness over regions
+
+
+def nearly_full(world: World, free: int, **uses: int) -> None:
+    """A report of eu: of ten cpus so much is free, and accounts are charged so much."""
+    nodes = Nodes("general", (), (), (), (), 1, cpu(10_000), cpu(free), (cpu(10_000),), (cpu(free),))
+    charged = tuple((account.replace("_", "/"), cpu(milli)) for account, milli in sorted(uses.items()))
+    position = len(world.bench.log)
+    world.bench.accept("region/eu", c.Report("eu", position, summary=RegionSummary((nodes,), charged)))
+
+
+def a_world_of_two(weight: int = 1, asks: tuple[int, ...] = (9_000, 3_000)) -> World:
+    """Acme has a large quota, has used four fifths of all for an hour, and asks for more in eu; so does beta."""
+    world = World()
+    world.bench.accept(ROOT, c.Put(a_quota("beta", cpu(20_000))))
+    world.bench.accept(ROOT, c.Put(a_quota("acme", cpu(20_000), weight=weight)))
+    nearly_full(world, 0, quota_acme=8_000, quota_beta=2_000)
+    world.bench.at += HOUR
+    nearly_full(world, 100, quota_acme=7_900, quota_beta=2_000)
+    for milli in asks:
+        world.ask("eu", milli)
+    return world
+
+
+def test_a_tenant_that_used_more_than_its_part_is_not_granted_more_where_a_region_is_nearly_full() -> None:
+    world = a_world_of_two()
+    (offer,) = [one for one in world.look() if one.region == "eu"]
+    assert offer.target.cpu == 7_900, "half of what it asks for is less than what it uses"
+
+
+def test_what_ends_there_is_left_to_others_down_to_its_part() -> None:
+    world = a_world_of_two(asks=(9_000,))
+    world.rest(uses=7_900)
+    nearly_full(world, 100, quota_acme=5_000, quota_beta=4_900)
+    (offer,) = [one for one in world.look() if one.region == "eu"]
+    assert 5_600 <= offer.target.cpu <= 5_750, "half of what it asks for, by the four fifths that it had"
+
+
+def test_with_the_weight_of_its_use_it_is_granted_what_it_asks_for() -> None:
+    world = a_world_of_two(weight=9)
+    (offer,) = [one for one in world.look() if one.region == "eu"]
+    assert offer.target.cpu >= 12_000
+
+
+def test_while_there_is_room_nobody_is_held_back() -> None:
+    world = a_world_of_two()
+    nearly_full(world, 1_000, quota_acme=7_000, quota_beta=2_000)
+    (offer,) = [one for one in world.look() if one.region == "eu"]
+    assert offer.target.cpu >= 12_000
+
+
+def test_the_use_of_a_tenant_is_kept_from_level_three_on() -> None:
+    world = a_world_of_two()
+    assert [tenant for tenant, _ in world.state.usage_windows.items()] == ["acme", "beta"]
+    world.bench.accept(ROOT, c.RetireRegion("eu", "it burned"))
+    assert world.state.usage_windows["acme"].share == 0
+    before = World()
+    before.bench = the_world(2)
+    nearly_full(before, 0, quota_acme=8_000)
+    assert before.state.usage_windows.is_empty()
+
+
+def test_a_weight_is_shipped_with_the_grant_of_the_quota() -> None:
+    world = World()
+    world.bench.accept(ROOT, c.Put(a_quota("acme", cpu(6_000))))
+    world.ask("eu", 1_000)
+    world.rest()
+    world.bench.accept(ROOT, c.Put(a_quota("acme", cpu(6_000), weight=5)))
+    offers = world.look()
+    assert [one.weight for one in offers] == [5] * len(REGIONS)
+    world.answer()
+    assert world.look() == []

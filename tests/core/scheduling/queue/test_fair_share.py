@@ -182,7 +182,7 @@ def test_a_tenant_that_has_more_since_the_last_look_goes_behind_in_the_next() ->
     queue = a_queue(bench)
     mine, other = queue.groups_of(1)[0].key, queue.groups_of(2)[0].key
     assert looked_at(queue, bench) == [mine, other]
-    queue.begin(bench.state, {"quota/acme": Resources(500)})
+    queue.begin(bench.state, {"acme": Resources(500)})
     first = queue.take(bench.state)
     assert first is not None
     assert first.key == other

@@ -28,9 +28,10 @@ from holdfast.core.scheduling.queue import request_groups
 from holdfast.core.scheduling.queue import scheduling_queue as queue_module
 from holdfast.core.scheduling.queue.blocked_groups import STALE_MAX as SLEEPERS_STALE_MAX
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
-from holdfast.core.scheduling.queue.fair_share import NEVER, dominant_share
+from holdfast.core.scheduling.queue.fair_share import NEVER
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
+from holdfast.core.scheduling.queue.tenant_shares import dominant_share
 from holdfast.core.scheduling.scheduler import Scheduler
 from holdfast.core.scheduling.view import SchedulerView
 from tests.properties.scheduler.world import World
@@ -135,7 +136,7 @@ def test_what_is_on_its_way_counts_for_the_share() -> None:
     work(bench, 2, cpu=102, tenant="beta")
     queue = a_queue(bench)
     assert in_order(queue, bench.state) == [(1,), (2,)]
-    assert in_order(queue, bench.state, {"quota/acme": Resources(101)}) == [(2,), (1,)]
+    assert in_order(queue, bench.state, {"acme": Resources(101)}) == [(2,), (1,)]
 
 
 def test_a_tenant_that_got_something_meanwhile_goes_behind_the_others() -> None:
@@ -152,7 +153,7 @@ def test_a_tenant_that_got_something_meanwhile_goes_behind_the_others() -> None:
     while (group := queue.take(bench.state)) is not None:
         (uid, _), *_ = group.entries
         found.append(uid)
-        spent[f"quota/{group.tenant}"] = Resources(100)
+        spent[group.tenant] = Resources(100)
     assert found == [1, 3, 2]
 
 

@@ -346,7 +346,9 @@ def offer_grant(world: World, command: c.OfferGrant, case: Case) -> None:
     target, protected = command.target, command.protected
     key = (command.region, command.account)
     old = world.grants.get(key)
-    need(old is None or (old.target, old.protected, old.ends) != (target, protected, command.ends), Code.ALREADY)
+    need(1 <= command.weight <= 1_000, Code.MALFORMED)
+    said = target, protected, command.ends, command.weight
+    need(old is None or (old.target, old.protected, old.ends, old.weight) != said, Code.ALREADY)
     need(command.region in world.standing, Code.NOT_FOUND)
     health = world.standing[command.region].health
     raises = bool(first_exceeded(target, old.target if old else ZERO))
@@ -369,7 +371,7 @@ def offer_grant(world: World, command: c.OfferGrant, case: Case) -> None:
         need(not first_exceeded(add(protected, total(others)), shield), Code.OVER_QUOTA)
     lent = world.grants.setdefault(key, Lent(world.next, acknowledged=world.spent[command.region]))
     lent.targets[max(lent.targets, default=world.spent[command.region]) + 1] = target
-    lent.ends, lent.protected = command.ends, protected
+    lent.ends, lent.protected, lent.weight = command.ends, protected, command.weight
 
 
 def acknowledge_grant(world: World, command: c.AcknowledgeGrant, case: Case) -> None:

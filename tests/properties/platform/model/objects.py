@@ -93,6 +93,7 @@ def check_quota(world: World, new: Any, old: Any, case: Case) -> None:
     need_amount(new.spec.hard)
     need_amount(new.spec.protected)
     need(0 <= new.spec.reclaimable <= 100, Code.MALFORMED)
+    need(1 <= new.spec.weight <= 1_000, Code.MALFORMED)
     need(not first_exceeded(new.spec.protected, new.spec.hard), Code.CONTRADICTORY)
     need(("Tenant", new.meta.name) in world.things, Code.NOT_FOUND)
 

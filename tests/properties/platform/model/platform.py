@@ -92,6 +92,7 @@ class Lent:
     targets: dict[int, Resources] = field(default_factory=dict)
     ends: int = 0
     protected: Resources = ZERO
+    weight: int = 1
     acknowledged: int = 0
     settled: Resources = ZERO
     position: int = 0

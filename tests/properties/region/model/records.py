@@ -144,6 +144,7 @@ class Grant:
     limit: Amounts
     ends: int
     protected: Amounts
+    weight: int
 
 
 @dataclass

@@ -30,7 +30,7 @@ KINDS = {
 
 
 def _other(old: Grant, new: Grant) -> bool:
-    return (old.target, old.ends, old.protected) != (new.target, new.ends, new.protected)
+    return (old.target, old.ends, old.protected, old.weight) != (new.target, new.ends, new.protected, new.weight)
 
 
 def name_of(put: c.ShippedItem) -> tuple[str, str]:
@@ -205,7 +205,7 @@ def _put(model: Model, put: c.ShippedItem, *, anew: bool) -> None:
             old = model.grants.get(put.account)
             target = amounts(put.target)
             limit = larger(target, model.charged(put.account))
-            new = Grant(put.version, target, limit, put.ends, amounts(put.protected))
+            new = Grant(put.version, target, limit, put.ends, amounts(put.protected), put.weight)
             # The same version twice is one offer, unless it says something else: then it was gone, and lent anew.
             if old is None or anew or old.version < new.version or (old.version == new.version and _other(old, new)):
                 model.grants[put.account] = new
@@ -238,7 +238,7 @@ def _gone(model: Model, gone: c.RemovedObject, at: int) -> None:
         model.leaving.add(key)
     elif gone.kind == "grant" and model.charged(key):
         old: Grant = table[key]
-        table[key] = Grant(old.version, {}, model.charged(key), min(old.ends, at), {})
+        table[key] = Grant(old.version, {}, model.charged(key), min(old.ends, at), {}, old.weight)
     elif gone.kind == "assignment" and _stands(model, key):
         table[key] = replace(table[key], stage=AssignmentStage.ENDED, shares=(), ordinals=())
     else:
@@ -255,7 +255,7 @@ def stand_down(model: Model, command: c.StandDown, sender: Sender) -> Code | Non
         model.assignments[uid] = replace(model.assignments[uid], stage=AssignmentStage.ENDED, shares=(), disruption=0)
     for account in paying:
         old = model.grants[account]
-        model.grants[account] = Grant(old.version, {}, model.charged(account), min(old.ends, sender.at), {})
+        model.grants[account] = Grant(old.version, {}, model.charged(account), min(old.ends, sender.at), {}, old.weight)
     return None
 
 

@@ -36,7 +36,7 @@ def judged(bench: RegionBench, *said: Envelope[Any]) -> list[Finding]:
             fold(REGION, then, REGION.batches.read(raw, then.info.digest, digest))
         return then
 
-    judge = PlacementCheck("eu", state, found.append, lambda: True, Counter(), lambda: 0, past)
+    judge = PlacementCheck("eu", state, found.append, lambda: True, Counter(), lambda: 0, past, alone=False)
     for envelope in said:
         judge.queue.excused.said(envelope, answered=False)
         judge.queue.excused.said(envelope, answered=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from holdfast.core.model.values.conditions import Status
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import ZERO, Resources
@@ -33,11 +36,15 @@ class QuotaSpec(Document, frozen=True):
     """What a tenant may be charged over all regions, and the part that other tenants must leave free.
 
     The field `reclaimable` is the additional share for its reclaimable work, in percent of each region's capacity.
+    Where capacity is scarce, a tenant gets as many times more than one of weight 1 as its `weight` says.
     """
+
+    ADDED: ClassVar[Mapping[str, int]] = {"weight": 3}
 
     hard: Resources
     protected: Resources = ZERO
     reclaimable: Percent = 0
+    weight: int = 1
 
 
 class Quota(Document, frozen=True, tag="Quota"):

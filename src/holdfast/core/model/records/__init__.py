@@ -11,6 +11,8 @@ No state and no commands.
 - `node_usage`      used amounts of a node, per resource and device; region totals
 - `breaches`        `Breach`, breach ids of both ledgers, `Repair` and its order
 - `region_reports`  what a region reports: workload counts, node summary, issues, overflow
+- `fairness`        the shares of tenants as reports show them
+- `usage_windows`   what a tenant used of all regions within the last hour
 - `servers`         server names, and the token hash by which a server proves its name
 - `decisions`       scheduling evidence, audit events, denials, and decisions as they are stored
 """

@@ -27,7 +27,7 @@ class Grant(Row, frozen=True):
     the region's log when it acknowledged, and `session` the session of that report.
     """
 
-    ADDED: ClassVar[Mapping[str, int]] = {"session": 2}
+    ADDED: ClassVar[Mapping[str, int]] = {"session": 2, "weight": 3}
 
     uid: Revision
     revision: Revision
@@ -43,6 +43,7 @@ class Grant(Row, frozen=True):
     offers: tuple[GrantOffer, ...] = ()
     position: Revision = 0
     session: Revision = 0
+    weight: int = 1
 
 
 class AccountDemand(Row, frozen=True):
@@ -53,7 +54,9 @@ class AccountDemand(Row, frozen=True):
 
 
 class AcceptedGrant(Row, frozen=True):
-    """The region's copy of a grant: the recorded version, the limit that applies, and its end."""
+    """The region's copy of a grant: the recorded version, the limit that applies, its end, and the tenant's weight."""
+
+    ADDED: ClassVar[Mapping[str, int]] = {"weight": 3}
 
     account: str
     version: int
@@ -61,6 +64,7 @@ class AcceptedGrant(Row, frozen=True):
     limit: Resources
     ends: Instant
     protected: Resources = ZERO
+    weight: int = 1
 
 
 class AccountUsage(Row, frozen=True):
@@ -68,6 +72,12 @@ class AccountUsage(Row, frozen=True):
 
     charged: Resources = ZERO
     placed: Resources = ZERO
+
+
+def tenant_of(account: str) -> str:
+    """Return the tenant whose account it is; empty if it may pay for several tenants."""
+    kind, _, name = account.partition("/")
+    return name if kind in ("quota", "reclaimable") else ""
 
 
 def grant_key(region: str, account: str) -> str:

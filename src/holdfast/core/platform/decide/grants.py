@@ -15,15 +15,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, already, contradictory, not_found
+from holdfast.core.ledger.answers import Accepted, Code, Refused, already, contradictory, malformed, not_found
 from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.grants import Grant, GrantOffer, grant_key
-from holdfast.core.model.values.resources import ZERO, add, elementwise_max, first_exceeded, subtract
+from holdfast.core.model.values.resources import ZERO, Resources, add, elementwise_max, first_exceeded, subtract
+from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import OfferGrant
 from holdfast.core.platform.decide.checks import refuse_amount
 from holdfast.core.platform.events import GrantsForgotten, GrantStored
-from holdfast.core.platform.limits import OFFERS_MAX
+from holdfast.core.platform.limits import OFFERS_MAX, TENANT_WEIGHT_MAX
 from holdfast.core.platform.queries.accounts import AccountLimit, account_charge, account_limit
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -33,9 +34,11 @@ def offer_grant(state: PlatformState, command: OfferGrant, ctx: CommandContext) 
     refused = refuse_amount("target", command.target) or refuse_amount("protected", command.protected)
     if refused is not None:
         return refused
+    if not 1 <= command.weight <= TENANT_WEIGHT_MAX:
+        return malformed(f"weight is between 1 and {TENANT_WEIGHT_MAX}", weight=command.weight)
     old = state.grants.get(grant_key(command.region, command.account))
     new = _next_version(command, old, state.grant_versions.get(command.region) or 0)
-    if old is not None and (new.target, new.protected, new.ends) == (old.target, old.protected, old.ends):
+    if old is not None and _terms(new) == _terms(old):
         return already(f"grant/{grant_key(old.region, old.account)}", old.revision)
     refused = _refuse_region(state, new, old)
     if refused is not None:
@@ -56,13 +59,18 @@ def offer_grant(state: PlatformState, command: OfferGrant, ctx: CommandContext) 
     return Accepted((GrantStored(new),))
 
 
+def _terms(grant: Grant) -> tuple[Resources, Resources, Instant, int]:
+    return grant.target, grant.protected, grant.ends, grant.weight
+
+
 def _next_version(command: OfferGrant, old: Grant | None, forgotten: int) -> Grant:
     target, protected = command.target, command.protected
     version = (old.version if old is not None else forgotten) + 1
     if old is None:
         account, region, offers = command.account, command.region, (GrantOffer(version, target),)
         return Grant(
-            0, 0, account, region, version, target, target, command.ends, protected, forgotten, offers=offers
+            0, 0, account, region, version, target, target, command.ends, protected, forgotten, offers=offers,
+            weight=command.weight,
         )  # fmt: skip
     return replace(
         old,
@@ -72,6 +80,7 @@ def _next_version(command: OfferGrant, old: Grant | None, forgotten: int) -> Gra
         ends=command.ends,
         protected=protected,
         offers=(*old.offers, GrantOffer(version, target)),
+        weight=command.weight,
     )
 
 

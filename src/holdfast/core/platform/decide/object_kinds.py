@@ -26,7 +26,7 @@ from holdfast.core.model.values.addresses import credentials_problem
 from holdfast.core.model.values.limits import REGIONS_MAX
 from holdfast.core.model.values.resources import ZERO, first_exceeded
 from holdfast.core.platform.decide.checks import refuse_amount, refuse_unknown
-from holdfast.core.platform.limits import PRIORITY_MAX, TOKEN_LIFE_MAX
+from holdfast.core.platform.limits import PRIORITY_MAX, TENANT_WEIGHT_MAX, TOKEN_LIFE_MAX
 from holdfast.core.platform.state.tables import PlatformState
 
 Use = Callable[[PlatformState, Any, CommandContext], Refused | None]
@@ -55,6 +55,8 @@ def check_quota(state: PlatformState, new: Quota, stored: Quota | None, ctx: Com
         return refused
     if not 0 <= spec.reclaimable <= 100:
         return malformed("reclaimable is between 0 and 100 percent", reclaimable=spec.reclaimable)
+    if not 1 <= spec.weight <= TENANT_WEIGHT_MAX:
+        return malformed(f"weight is between 1 and {TENANT_WEIGHT_MAX}", weight=spec.weight)
     over = first_exceeded(spec.protected, spec.hard)
     if over:
         return contradictory(f"protected {over} is more than hard", resource=over)

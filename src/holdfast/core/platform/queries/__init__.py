@@ -7,5 +7,6 @@ A query never writes and never emits an event.
 - `identities`    the ordinals an assignment may list; the end of a leased right
 - `completion`    batch work: done, failed, deadline met or missed
 - `quota_report`  a quota for readers, region by region, with warnings
+- `fairness_report` how tenants share all regions, by their last reports
 - `repairs`       open repairs, each with owner and next step
 """

@@ -39,6 +39,8 @@ def object_removed(state: PlatformState, event: e.ObjectRemoved, stamp: Stamp) -
     state.table(TABLE_OF[event.kind]).drop(event.name)
     if event.kind == "Region":
         state.grant_versions.drop(event.name)
+    if event.kind == "Tenant":
+        state.usage_windows.drop(event.name)
 
 
 def workload_stored(state: PlatformState, event: e.WorkloadStored, stamp: Stamp) -> None:

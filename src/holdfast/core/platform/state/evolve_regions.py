@@ -10,8 +10,12 @@ from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.state.sparse_rows import put_or_drop
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.region_reports import ObservedWorkload, Rebalance, StoredSummary
-from holdfast.core.model.values.structs import Revision
+from holdfast.core.model.records.fairness import dominant_part
+from holdfast.core.model.records.grants import tenant_of
+from holdfast.core.model.records.region_reports import ObservedWorkload, Rebalance, StoredSummary, capacity_of
+from holdfast.core.model.records.usage_windows import UsageWindow, with_share
+from holdfast.core.model.values.resources import total
+from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform import events as e
 from holdfast.core.platform.state.indexes import index_demand
 from holdfast.core.platform.state.lookups import assignments_of, reporting_session
@@ -30,8 +34,26 @@ def region_reported(state: PlatformState, event: e.RegionReported, stamp: Stamp)
         for assignment in mine:
             index_demand(state, assignment, 1)
     if event.summary is not None:
+        before = state.summaries.get(event.region)
         said_of_all = StoredSummary(event.region, event.position, stamp.at, event.summary, session)
         state.summaries.put(event.region, said_of_all)
+        _count_usage(state, before, said_of_all, stamp.at)
+
+
+def _count_usage(state: PlatformState, before: StoredSummary | None, after: StoredSummary | None, at: Instant) -> None:
+    """Start new shares of the tenants whose charges in one region have changed."""
+    old, new = (set(one.summary.uses) if one is not None else set() for one in (before, after))
+    changed = sorted({tenant for account, _ in old ^ new if (tenant := tenant_of(account))})
+    if not changed or state.info.level < UsageWindow.SINCE:
+        return
+    uses = [dict(one.summary.uses) for one in state.summaries.values()]
+    whole = total(capacity_of(one.summary) for one in state.summaries.values())
+    for tenant in changed:
+        accounts = f"quota/{tenant}", f"reclaimable/{tenant}"
+        charged = total(mine[account] for mine in uses for account in accounts if account in mine)
+        share, _ = dominant_part(charged, whole)
+        known = state.usage_windows.get(tenant) or UsageWindow()
+        state.usage_windows.put(tenant, with_share(known, share, at))
 
 
 def _assigned(state: PlatformState, workload: Revision, region: str) -> list[Assignment]:
@@ -110,7 +132,9 @@ def region_retired(state: PlatformState, event: e.RegionRetired, stamp: Stamp) -
     if event.log_id:
         tombstones = (*tombstones, event.log_id)
         state.tombstones.put(event.log_id, event.region)
+    before = state.summaries.get(event.region)
     state.summaries.drop(event.region)
+    _count_usage(state, before, None, stamp.at)
     silent = {"log_id": "", "session": 0, "address": "", "unreleased": event.unreleased}
     _set_region(state, event.region, health=RegionHealth.RETIRED, since=stamp.at, tombstones=tombstones, **silent)
 

@@ -21,6 +21,7 @@ from holdfast.core.model.records.assignments import Assignment, HeldRight
 from holdfast.core.model.records.breaches import Breach
 from holdfast.core.model.records.grants import AccountDemand, Grant
 from holdfast.core.model.records.region_reports import ObservedWorkload, Overflow, Rebalance, StoredSummary
+from holdfast.core.model.records.usage_windows import UsageWindow
 from holdfast.core.model.values.ranges import Ranges
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.sorted_list import SortedList
@@ -74,6 +75,7 @@ class PlatformState(LedgerState):
         TableSpec("validities", str, Validity),
         TableSpec("breaches", tuple[str, str], Breach),
         TableSpec("grant_versions", str, int, since=2),
+        TableSpec("windows", str, UsageWindow, since=3, attribute="usage_windows"),
         TableSpec("workload_names", str, int, derived=True),
         TableSpec("workload_counts", str, int, derived=True),
         TableSpec("pending_of", str, int, derived=True),
@@ -150,6 +152,8 @@ class PlatformState(LedgerState):
     granted_in: Table[str, SortedList[str]]
     #: By charge key: the sum of all offers.
     offered_of: Table[str, Resources]
+    #: By tenant: its share of all regions within the last hour.
+    usage_windows: Table[str, UsageWindow]
     #: By `region|account`: demand of active assignments on the account that pays first. Replicas known to be finished
     #: have none.
     demand_of: Table[str, AccountDemand]

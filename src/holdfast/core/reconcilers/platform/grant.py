@@ -72,18 +72,17 @@ class GrantReconciler:
         lent = grant_targets.loans_of(state, account, now)
         if not lent:
             return NO_OUTCOME
-        slices = grant_targets.loan_targets(state, account, lent)
+        slices = grant_targets.loan_targets(state, account, lent, now)
         until = _end_of(state, account)
         send, looks = [], [] if until is None else [until]
         if grant_targets.turns_on_uses(state, account, lent):
             looks.append(now + USES_MS)
+        weight = _weight(state, account)
         for one, target, protected in zip(lent, slices, _protected(state, account, lent, slices), strict=True):
             due = _due(state, one, until)
-            if _is_wanted(one, target, protected) or (due is not None and due <= now):
-                ends = _ends(state, one, account, now)
-                send.append(
-                    ProposedCommand(OfferGrant(account, one.region, target, ends, protected), _cause(state, account))
-                )
+            if _is_wanted(one, target, protected, weight) or (due is not None and due <= now):
+                offer = OfferGrant(account, one.region, target, _ends(state, one, account, now), protected, weight)
+                send.append(ProposedCommand(offer, _cause(state, account)))
             elif due is not None:
                 looks.append(due)
         return ReconcileResult(tuple(send), min((at for at in looks if at > now), default=None))
@@ -127,12 +126,20 @@ def _protected(
     return grant_targets.spread_protection(quota.spec.protected, shields)
 
 
-def _is_wanted(one: grant_targets.RegionLoan, target: Resources, protected: Resources) -> bool:
+def _weight(state: PlatformState, account: str) -> int:
+    """Return the weight that is shipped with the grant of a quota; 1 for other accounts."""
+    kind, _, name = account.partition("/")
+    quota = state.quotas.get(name) if kind == "quota" else None
+    return quota.spec.weight if quota is not None else 1
+
+
+def _is_wanted(one: grant_targets.RegionLoan, target: Resources, protected: Resources, weight: int) -> bool:
     """Check whether a change is worth an offer."""
     if one.grant is not None and len(one.grant.offers) >= OFFERS_MAX:
         return False  # more offers would not help the region
+    known = one.grant.weight if one.grant is not None else 1
     return target != one.target or (
-        one.is_well and one.has_answered and grant_targets.differs_much(one.protected, protected)
+        one.is_well and one.has_answered and (weight != known or grant_targets.differs_much(one.protected, protected))
     )
 
 

@@ -6,6 +6,9 @@
     emergency/UID    to its region, or evenly to all healthy ones, until it ends
     deleted account  nothing: its grants are called back
 
+Where a region is nearly full, a tenant that has used more than its part of all regions in the last hour is granted its
+demand in inverse proportion, and never less than it uses: what ends there is left to others.
+
 Protected quota is spread in proportion to demand, else evenly: at most the slice in each region, and the quota in all.
 Reductions come first, and only what they free is added elsewhere. An unhealthy region's part does not change.
 """
@@ -17,7 +20,10 @@ from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.records.fairness import WHOLE
 from holdfast.core.model.records.grants import Grant, grant_key
+from holdfast.core.model.records.region_reports import capacity_of
+from holdfast.core.model.records.usage_windows import recent_share
 from holdfast.core.model.values.resources import (
     ZERO,
     Resources,
@@ -34,6 +40,8 @@ from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.reconcilers.platform import grant_slices
 from holdfast.core.reconcilers.platform.grant_slices import GrantSlice, apportion, slice_targets
 
+#: A region is nearly full while less than 1/16 of a resource is free.
+NEARLY_FULL = 16
 #: A share of a region's capacity is updated when it differs by more than 1/20.
 TWENTIETH = 20
 
@@ -79,18 +87,61 @@ def loans_of(state: PlatformState, account: str, now: Instant) -> list[RegionLoa
     return found
 
 
-def loan_targets(state: PlatformState, account: str, lent: Sequence[RegionLoan]) -> list[Resources]:
+def loan_targets(state: PlatformState, account: str, lent: Sequence[RegionLoan], now: Instant) -> list[Resources]:
     """Return what each region should have; most often what it has."""
     kind, _, name = account.partition("/")
     match kind:
         case "quota" if name in state.quotas:
             asked = [quota_demand(state, name, one.region) for one in lent]
-            return slice_targets(state.quotas[name].spec.hard, _slices(state, account, lent, asked))
+            slices = _slices(state, account, lent, asked)
+            found = slice_targets(state.quotas[name].spec.hard, slices)
+            return _held_back(state, name, lent, slices, found, now)
         case "recovery" | "reclaimable":
             return [_followed(one, kind) for one in lent]
         case "emergency":
             return _evenly(state, account, lent)
     return [ZERO for _ in lent]
+
+
+def _held_back(
+    state: PlatformState,
+    tenant: str,
+    lent: Sequence[RegionLoan],
+    slices: Sequence[GrantSlice],
+    targets: list[Resources],
+    now: Instant,
+) -> list[Resources]:
+    """Lower the targets of a tenant that has used more than its part, in regions that are nearly full."""
+    window = state.usage_windows.get(tenant)
+    recent = recent_share(window, now) if window is not None else 0
+    weights = {name: one.spec.weight for name, one in state.quotas.items() if name in state.usage_windows}
+    entitled = WHOLE * weights.get(tenant, 1) // max(1, sum(weights.values()))
+    if recent <= entitled:
+        return targets
+    found = []
+    for one, slice_, target in zip(lent, slices, targets, strict=True):
+        full = _full_resources(state, one.region) if one.is_well and one.has_answered else ()
+        amounts = {name: amount_of(target, name) for name in names_in(target)}
+        for name in full:
+            part = amount_of(slice_.asked, name) * entitled // recent
+            least = max(part, amount_of(slice_.uses, name), amount_of(one.protected, name))
+            amounts[name] = _toward(amount_of(one.target, name), amounts.get(name, 0), least)
+        found.append(from_amounts(amounts) if full else target)
+    return found
+
+
+def _toward(known: int, target: int, most: int) -> int:
+    """Return a target of at most `most`; one that is a little above it is not lowered."""
+    return min(target, known) if most < known <= most * 9 // 8 else min(target, most)
+
+
+def _full_resources(state: PlatformState, region: str) -> list[str]:
+    """Return the resources of which a region has reported that little is free."""
+    told = state.summaries.get(region)
+    if told is None:
+        return []
+    whole, free = capacity_of(told.summary), total(nodes.free for nodes in told.summary.nodes)
+    return [name for name in names_in(whole) if amount_of(free, name) * NEARLY_FULL < amount_of(whole, name)]
 
 
 def turns_on_uses(state: PlatformState, account: str, lent: Sequence[RegionLoan]) -> bool:

@@ -145,9 +145,8 @@ def _put(state: RegionState, put: c.ShippedItem, *, anew: bool) -> list[Any]:
             if known is not None and not anew and not _is_news(known, put):
                 return []
             limit = elementwise_max(put.target, charged(state, put.account))
-            return [
-                e.GrantReceived(AcceptedGrant(put.account, put.version, put.target, limit, put.ends, put.protected))
-            ]
+            terms = put.target, limit, put.ends, put.protected, put.weight
+            return [e.GrantReceived(AcceptedGrant(put.account, put.version, *terms))]
         case c.ShippedPriorityClass():
             # Every assignment that names a class is shipped with it, and this event unblocks every request.
             stays = state.priority_classes.get(put.priority_class.meta.name) == put.priority_class
@@ -175,7 +174,8 @@ def _is_news(known: AcceptedGrant, put: c.ShippedGrant) -> bool:
     that had removed the grant counts versions from 1 again."""
     if put.version != known.version:
         return put.version > known.version
-    return (put.target, put.ends, put.protected) != (known.target, known.ends, known.protected)
+    terms = put.target, put.ends, put.protected, put.weight
+    return terms != (known.target, known.ends, known.protected, known.weight)
 
 
 def _gone(state: RegionState, one: c.RemovedObject, ctx: CommandContext) -> list[Any]:

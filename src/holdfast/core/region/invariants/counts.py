@@ -21,6 +21,7 @@ from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.bitsets import each
 from holdfast.core.model.values.resources import Resources, add, clamp_zero, nonzero_amounts, subtract
 from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.core.region.state.account_usage import is_shared
 from holdfast.core.region.state.node_kinds import node_kind as node_kind_of
 from holdfast.core.region.state.node_kinds import node_labels
 from holdfast.core.region.state.rebuild import rebuild
@@ -30,11 +31,11 @@ from holdfast.core.region.state.tables import RegionState, SlotKind
 #: Numbers by what they count: table, key, part of the row.
 Counts = Counter[tuple[object, ...]]
 
-_EMPTY = {"uses": AccountUsage()}
+_EMPTY: dict[str, object] = {"uses": AccountUsage()}
 #: Tables that are counts or indexes. Requests are stored rows that contain a count of open slots.
 _COUNTS = (
-    "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "template_uses", "domains",
-    "node_kinds", "node_labels", "node_amounts", "members", "requests",
+    "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "shared_uses", "template_uses",
+    "domains", "node_kinds", "node_labels", "node_amounts", "members", "requests",
 )  # fmt: skip
 #: Tables on which the counts of a slot depend, beside its own row.
 _COUNTED_BY = ("templates", "assignments", "nodes")
@@ -94,6 +95,8 @@ def changed_counts(near: BatchScan[RegionState]) -> Counts:
             _count_slot(found, state, slot, sign)
         for _, hold in present(state, "holds", near.keys("holds")):
             _count_amounts(found, ("charged", hold.account), hold.need, sign)
+            if is_shared(hold.account):
+                _count_amounts(found, ("shared", hold.tenant), hold.need, sign)
             if hold.assignment:
                 found["holds_of", hold.assignment, hold.uid] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
@@ -133,6 +136,8 @@ def _count_slot(found: Counts, state: RegionState, slot: Slot, sign: int) -> Non
         found["requests", slot.assignment, slot.template] += sign
     if slot.account:
         _count_amounts(found, ("charged", slot.account), template.need, sign)
+        if is_shared(slot.account):
+            _count_amounts(found, ("shared", state.assignments[slot.assignment].tenant), template.need, sign)
         if slot.firm and stands:
             _count_amounts(found, ("placed", slot.account), template.need, sign)
     if stands and has_domain_rules(template):
@@ -173,6 +178,8 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
         case "uses":
             _count_amounts(kept, ("charged", key), row.charged, sign)
             _count_amounts(kept, ("placed", key), row.placed, sign)
+        case "shared_uses":
+            _count_amounts(kept, ("shared", key), row, sign)
         case "tallies":
             _keep_each(kept, ((table, key, phase, count) for phase, count in zip(PHASES, row, strict=True)), sign)
         case "requests":

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from holdfast.core.ledger.state.sparse_rows import put_or_drop
 from holdfast.core.model.records.grants import AccountUsage
 from holdfast.core.model.records.lifecycle import ON_NODE
 from holdfast.core.model.records.node_usage import RegionTotals
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.resources import ZERO, Resources, add, clamp_zero, first_exceeded, subtract
+from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.state.tables import RegionState
 
 _NO_USE = AccountUsage()
+
+
+def is_shared(account: str) -> bool:
+    """Return whether the account may pay for several tenants."""
+    return account.startswith(("recovery/", "emergency/"))
+
+
+def change_shared_use(state: RegionState, account: str, assignment: Revision, charged: Resources) -> None:
+    """Charge the tenant of an assignment, if the account may pay for several tenants."""
+    if is_shared(account):
+        change_tenant_use(state, account, state.assignments[assignment].tenant, charged)
+
+
+def change_tenant_use(state: RegionState, account: str, tenant: str, charged: Resources) -> None:
+    """Charge a tenant, if the account may pay for several tenants."""
+    if is_shared(account) and charged != ZERO:
+        total = add(state.shared_usage.get(tenant) or ZERO, charged)
+        put_or_drop(state.shared_usage, tenant, None if total == ZERO else total)
 
 
 def change_use(state: RegionState, account: str, charged: Resources, placed: Resources) -> None:

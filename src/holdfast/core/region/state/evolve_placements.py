@@ -19,7 +19,7 @@ from holdfast.core.model.values.resources import ZERO, Resources, add, subtract,
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.commands import SlotPlacement
 from holdfast.core.region.events import SlotsPlaced
-from holdfast.core.region.state.account_usage import change_use
+from holdfast.core.region.state.account_usage import change_shared_use, change_tenant_use, change_use
 from holdfast.core.region.state.indexes import count_member, count_open, shift_phase
 from holdfast.core.region.state.node_usage import (
     put_node_usage,
@@ -32,6 +32,8 @@ from holdfast.core.region.state.node_usage import (
 from holdfast.core.region.state.slot_kinds import count_kinds
 from holdfast.core.region.state.tables import RegionState
 
+#: Since this level of the log, placements are counted.
+PLACED_SINCE = 3
 #: Placed ordinals, by their next template and the account charged before.
 Placed = dict[tuple[str, str], list[int]]
 
@@ -119,11 +121,14 @@ def count_placed(state: RegionState, event: SlotsPlaced, placed: Placed, stamp: 
     charged = taken if new == count else times(need, new)
     if new:
         change_use(state, event.account, charged, charged if event.firm else ZERO)
+        change_shared_use(state, event.account, event.assignment, charged)
     if event.firm:
         for account, number in sorted(kept.items()):
             change_use(state, account, ZERO, times(need, number))
         sums = state.totals
         state.totals = RegionTotals(sums.capacity, add(sums.taken, taken), sums.shield)
+    if state.info.level >= PLACED_SINCE:
+        state.region = replace(state.region, placed=state.region.placed + count)
 
 
 def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
@@ -136,12 +141,14 @@ def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
         usage = state.node_usage.get(hold.node) or EMPTY_USAGE
         put_node_usage(state, hold.node, with_hold(usage, hold, revision))
         change_use(state, hold.account, hold.need, ZERO)
+        change_tenant_use(state, hold.account, hold.tenant, hold.need)
 
 
 def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
     """End a hold and return its charge."""
     put_node_usage(state, hold.node, without_hold(state.node_usage[hold.node], hold, revision))
     change_use(state, hold.account, subtract(ZERO, hold.need), ZERO)
+    change_tenant_use(state, hold.account, hold.tenant, subtract(ZERO, hold.need))
     if hold.assignment:
         remove_from_list(state.holds_of, hold.assignment, hold.uid)
     state.holds.drop(hold.uid)

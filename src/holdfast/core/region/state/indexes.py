@@ -20,7 +20,7 @@ from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import SchedulingRequest, Slot
 from holdfast.core.model.values.resources import ZERO, add, subtract
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.region.state.account_usage import change_use, charge_of
+from holdfast.core.region.state.account_usage import change_shared_use, change_use, charge_of
 from holdfast.core.region.state.node_usage import (
     put_node_usage,
     recount_usage,
@@ -110,6 +110,7 @@ def _count_slots(state: RegionState, old: Slot | None, new: Slot | None, revisio
         for (account, charged, placed), add_or_subtract in ((before, subtract), (after, add)):
             if account:
                 change_use(state, account, add_or_subtract(ZERO, charged), add_or_subtract(ZERO, placed))
+                change_shared_use(state, account, one.assignment, add_or_subtract(ZERO, charged))
 
 
 def count_template(state: RegionState, digest: str, change: int) -> None:

@@ -17,7 +17,7 @@ from holdfast.core.model.values.bitsets import masks
 from holdfast.core.model.values.resources import ZERO, times
 from holdfast.core.model.values.sorted_list import SortedList
 from holdfast.core.model.values.structs import Revision, SlotKey
-from holdfast.core.region.state.account_usage import change_use, shift_protected
+from holdfast.core.region.state.account_usage import change_tenant_use, change_use, shift_protected
 from holdfast.core.region.state.indexes import count_phases, count_template, index_assignment
 from holdfast.core.region.state.node_usage import count_node
 from holdfast.core.region.state.slot_kinds import count_kinds, slot_kind
@@ -50,13 +50,14 @@ def _rebuild_counts(state: RegionState) -> None:
     """Count slots by kind: kinds are few, so each kind is evaluated once."""
     shards = list(state.slots.shard_rows())
     kinds = Counter(map(_kind, chain.from_iterable(map(dict.values, shards))))
-    charges: dict[tuple[str, str, bool], int] = {}
+    charges: dict[tuple[str, str, str, bool], int] = {}
     templates: dict[str, int] = {}
     for (assignment, text, template, next_template, account, firm), count in kinds.items():
         phase = Phase(text)
         count_phases(state, assignment, {phase: count})
         if account:
-            charge = account, template, firm and phase in ON_NODE
+            tenant = state.assignments[assignment].tenant
+            charge = account, tenant, template, firm and phase in ON_NODE
             charges[charge] = charges.get(charge, 0) + count
         templates[template] = templates.get(template, 0) + count
         templates[next_template] = templates.get(next_template, 0) + count
@@ -98,16 +99,18 @@ def _rebuild_members(state: RegionState, scattered: set[str]) -> None:
         state.domain_members.put(where, count)
 
 
-def _settle(state: RegionState, charges: dict[tuple[str, str, bool], int], templates: dict[str, int]) -> None:
+def _settle(state: RegionState, charges: dict[tuple[str, str, str, bool], int], templates: dict[str, int]) -> None:
     for _, allowance in state.accepted_grants.unordered():
         shift_protected(state, ZERO, allowance.protected)
-    for (account, template, stands), count in charges.items():
+    for (account, tenant, template, stands), count in charges.items():
         charged = times(state.templates[template].need, count)
         change_use(state, account, charged, charged if stands else ZERO)
+        change_tenant_use(state, account, tenant, charged)
     for _, hold in state.holds.unordered():
         if hold.assignment:
             add_to_list(state.holds_of, hold.assignment, hold.uid)
         change_use(state, hold.account, hold.need, ZERO)
+        change_tenant_use(state, hold.account, hold.tenant, hold.need)
     for _, asked in state.assignments.unordered():
         for share in asked.shares:
             templates[share.template] = templates.get(share.template, 0) + 1

@@ -19,6 +19,7 @@ from holdfast.core.model.records.node_usage import NodeUsage, RegionTotals
 from holdfast.core.model.records.nodes import Node, NodeReport
 from holdfast.core.model.records.servers import ServerToken
 from holdfast.core.model.records.slots import FinishedOrdinals, Reservation, SchedulingRequest, Slot
+from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.sorted_list import SortedList
 from holdfast.core.model.values.structs import Duration, Instant, Revision, Row, SlotKey
 
@@ -57,7 +58,7 @@ class RegionInfo(Row, frozen=True):
 
     During a full list the cursor keeps its old value: the state then matches no position of that log. `grace` is the
     platform's grace, by which exclusive work is admitted. `proof` is the newest signature of a platform server over a
-    position that this region reached.
+    position that this region reached. `placed` counts placements since the log reached level 3.
     """
 
     name: str = ""
@@ -68,8 +69,9 @@ class RegionInfo(Row, frozen=True):
     listing: FullListProgress | None = None
     grace: Duration = 0
     proof: str = ""
+    placed: int = 0
 
-    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2, "proof": 2}
+    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2, "proof": 2, "placed": 3}
 
 
 class RegionState(LedgerState):
@@ -104,6 +106,7 @@ class RegionState(LedgerState):
         TableSpec("holds_of", int, SortedList, SOME, derived=True),
         TableSpec("tallies", int, tuple[int, ...], SOME, derived=True, attribute="phase_counts"),
         TableSpec("uses", str, AccountUsage, derived=True, attribute="account_usage"),
+        TableSpec("shared_uses", str, Resources, derived=True, attribute="shared_usage"),
         TableSpec("template_uses", str, int, derived=True),
         TableSpec("domains", tuple[str, str], int, derived=True),
         TableSpec("node_kinds", tuple[Any, ...], int, derived=True),
@@ -164,6 +167,8 @@ class RegionState(LedgerState):
     #: By assignment: the number of slots in each phase, in the order of `PHASES`.
     phase_counts: Table[Revision, tuple[int, ...]]
     account_usage: Table[str, AccountUsage]
+    #: By tenant: its charges to accounts that pay for several tenants.
+    shared_usage: Table[str, Resources]
     #: By template: the number of assignments that name it, and of slots that have it now or next.
     template_uses: Table[str, int]
     #: By (zone or pool, its name): the number of usable nodes.

@@ -4,7 +4,9 @@
 - `request_groups`    equal requests, oldest first
 - `proposed_parts`    the placements of one pass, and what they take
 - `in_flight`         proposals without an outcome, deducted from the view
-- `fair_share`        the order in which groups are tried: priority, deadline, dominant share, age
+- `fair_share`        the order in which groups are tried: priority, deadline, share of the tenant, age
+- `tenant_shares`     the weighted dominant share of each tenant, and its quantum
+- `fairness_view`     the shares of tenants as they and operators see them
 - `backoff`           back-off of groups that left the queue
 - `blocked_groups`    blocked groups, found by cause and by account
 - `scheduling_queue`  `SchedulingQueue`: active and blocked groups

@@ -35,6 +35,8 @@ class InFlight:
         self.parts: dict[int, tuple[ProposedPart, ...]] = {}
         #: By account: proposed charges.
         self.spent: dict[str, Resources] = {}
+        #: By tenant: proposed charges.
+        self.taken: dict[str, Resources] = {}
         #: Proposed firm work, charged already or not.
         self.firm: Resources = ZERO
         #: By account that is owed protected capacity: proposed use of it.
@@ -110,7 +112,9 @@ class InFlight:
             taken = total([claim.firm for claim in part.claims]) if part.claims else times(need, slots)
             standing = change_(self.firm, taken)
             self.firm = ZERO if standing == ZERO else standing
-        for kept, counts in ((self.spent, part.paid), (self.owed, part.owed)):
+        paid = sum([count for _, count in part.paid])
+        taken = ((part.ask.tenant, paid),) if paid else ()
+        for kept, counts in ((self.spent, part.paid), (self.taken, taken), (self.owed, part.owed)):
             for account, count in counts:
                 _put(kept, account, change_(kept.get(account, ZERO), times(need, count)))
         for where in part.stands:
@@ -162,6 +166,11 @@ class InFlight:
     def refuse(self, number: int) -> tuple[ProposedPart, ...]:
         """Release a proposal that was refused or can no longer commit."""
         return self._give(number)
+
+    def waiting(self) -> int:
+        """Return the number of slots in flight that still wait by the view."""
+        parts = [part for parts in self.parts.values() for part in parts]
+        return sum([entry.under_way for entry in dict.fromkeys(entry for part in parts for entry, _ in part.placed)])
 
     @property
     def has_returned(self) -> bool:

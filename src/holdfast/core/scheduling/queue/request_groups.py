@@ -66,6 +66,11 @@ class QueuedRequest:
         """Number of slots that wait for a proposal."""
         return self.request.open - len(self._under_way)
 
+    @property
+    def under_way(self) -> int:
+        """Number of slots in flight that still wait by the view."""
+        return len(self._under_way)
+
     def take(self, state: RegionState, request: SchedulingRequest) -> None:
         """Set the request, whose waiting ordinals may have changed."""
         if request.open > self.request.open and self.group is not None:

@@ -11,24 +11,24 @@ Size: a queue and what stands in it, which change together.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from enum import StrEnum
 from heapq import heappop, heappush
-from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.model.records.slots import SchedulingRequest
-from holdfast.core.model.values.resources import ZERO, Resources
+from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Duration, Instant, Revision
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import SlotAsk, ask_of
 from holdfast.core.scheduling.queue.backoff import GroupBackoff
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
-from holdfast.core.scheduling.queue.fair_share import FairOrder, dominant_share, tenant_usage, turns_at, urgency
+from holdfast.core.scheduling.queue.fair_share import FairOrder, turns_at, urgency
 from holdfast.core.scheduling.queue.peers import PeerShare
 from holdfast.core.scheduling.queue.request_groups import GroupKey, QueuedRequest, RequestGroup, RequestKey
+from holdfast.core.scheduling.queue.tenant_shares import TenantShares
 
 #: Stale deadline turns, beyond the number of valid ones.
 STALE_TURNS_MAX = 64
@@ -88,6 +88,8 @@ class SchedulingQueue:
         #: Groups that changed since they were ordered; and active groups with open slots, in order.
         self._news: list[RequestGroup] = []
         self._turns = FairOrder(self._is_open)
+        #: The shares of tenants in this cycle.
+        self._shares = TenantShares(RegionState())
         #: The time for deadlines; and each assignment's next deadline turn, with a heap that may contain stale ones.
         self._now: Instant = 0
         self._turns_at: dict[Revision, Instant] = {}
@@ -344,14 +346,22 @@ class SchedulingQueue:
         due = [time for time in (self.blocked.next_due(), self._next_turn()) if time is not None]
         return min(due, default=None)
 
-    def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:
-        """Order all active groups with open slots. `spent` is in flight, by account."""
+    def begin(
+        self,
+        state: RegionState,
+        taken: Mapping[str, Resources],
+        now: Instant = 0,
+        under_way: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Order all active groups with open slots. `taken` is in flight, by tenant; `under_way` returns how many slots
+        that still wait."""
         news, self._news[:] = self._news[:], ()
         for group in news:
             group.noted()
             if group and self._is_open(group):
                 self._turns.put(group)
-        self._turns.begin(lambda tenant: _share(state, tenant, spent), len(self.groups))
+        self._shares = shares = TenantShares(state, taken)
+        self._turns.begin(shares.share, len(self.groups), now, lambda: state.region.placed + under_way())
 
     def _is_open(self, group: RequestGroup) -> bool:
         """Whether a group is active and has open slots."""
@@ -366,23 +376,33 @@ class SchedulingQueue:
                 return group
         return None
 
+    def most(self, group: RequestGroup) -> int:
+        """Return how many slots of the group just taken may be placed before others have their turn."""
+        need = group.ask.template.need
+        return self._turns.most(lambda other: self._shares.quantum(group.tenant, need, other))
+
+    @property
+    def is_aged(self) -> bool:
+        """Whether the group just taken has its turn for its age, ahead of higher priorities."""
+        return self._turns.is_aged
+
+    def served(self, group: RequestGroup, placed: int, *, is_cut: bool) -> None:
+        """Count the placements of a group's turn. If it was cut short, the group waits for its next turn."""
+        self._turns.served(placed)
+        if is_cut and self._is_open(group):
+            self._turns.put(group)
+
     def _is_there(self, state: RegionState, group: RequestGroup) -> bool:
         """Drop requests whose assignment has left the state. Return whether some remain."""
         for uid in [uid for uid, _ in group.entries if uid not in state.assignments]:
             self.update(state, uid)
         return bool(group)
 
-    def place(
-        self, state: RegionState, group: RequestGroup, spent: Mapping[str, Resources] = MappingProxyType({})
-    ) -> tuple[int, Instant, int, Instant, RequestKey, GroupKey]:
-        """Return a group's sort key by current shares. `spent` is in flight, by account."""
+    def place(self, state: RegionState, group: RequestGroup) -> tuple[int, Instant, int, Instant, RequestKey, GroupKey]:
+        """Return a group's sort key by current shares."""
         priority, deadline, tenant, *_ = group.key
         since, first = group.oldest()
-        return priority, deadline, _share(state, tenant, spent), since, first, group.key
-
-
-def _share(state: RegionState, tenant: str, spent: Mapping[str, Resources]) -> int:
-    return dominant_share(state.totals, tenant_usage(state, tenant, spent.get(f"quota/{tenant}", ZERO)))
+        return priority, deadline, TenantShares(state).share(tenant), since, first, group.key
 
 
 def _group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> tuple[GroupKey, SlotAsk] | None:

@@ -202,6 +202,6 @@ def _copy_of_its_own(state: PlatformState, region: str, name: Name) -> c.Shipped
         grant = state.grants.get(grant_key(region, key))
         if grant is None:
             return None
-        return c.ShippedGrant(grant.account, grant.version, grant.target, grant.ends, grant.protected)
+        return c.ShippedGrant(grant.account, grant.version, grant.target, grant.ends, grant.protected, grant.weight)
     assignment = state.assignments.get(int(key))
     return c.ShippedAssignment(assignment) if assignment and assignment.region == region else None

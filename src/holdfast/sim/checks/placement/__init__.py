@@ -7,7 +7,8 @@ the scheduler or the gates of the ledger.
 - `log_view`     the state that placements are checked against, updated event by event
 - `oracle`       which waiting slots can be placed, and which codes keep the others out
 - `node_rules`   a placement against what its template requires of a node
-- `fair_share`   the order of equals within one proposal
+- `fair_share`   the turns of tenants within one proposal
+- `aging`        a request is not passed over without an end
 - `excuses`      requests that may be passed over for a while, and why
 - `queue_order`  a request of higher priority that can be placed comes first
 - `placements`   every placement in the log, through the checks above

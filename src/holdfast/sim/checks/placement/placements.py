@@ -5,7 +5,9 @@
 - meant, given, apart, near: its template accepts the node (`node_rules`)
 - paused: no override paused its tenant's scheduling or avoids its zone; repair does nothing while it is paused
 - queue-order: no request that could be placed is passed over by one of lower priority (`queue_order`), or in one
-  proposal by an equal one whose tenant has more, or that waits for less long (`fair_share`)
+  proposal by an equal one that waits for less long
+- turns: tenants take turns by their weighted shares, and each one's requests by age (`fair_share`)
+- aged: of sixty-four placements one goes to the request that has waited longest (`aging`)
 """
 
 from __future__ import annotations
@@ -20,10 +22,13 @@ from holdfast.core.ledger.codec import Batch, Evidence, LogRecord, read_evidence
 from holdfast.core.ledger.revision import format_revision, pack_revision
 from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.records.decisions import DecisionEvidence
+from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.events import SlotsBound, SlotsPlaced, SlotsReleased
 from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
+from holdfast.sim.checks.placement.aging import AgingCheck
+from holdfast.sim.checks.placement.excuses import CommandNumber
 from holdfast.sim.checks.placement.fair_share import FairShareCheck
 from holdfast.sim.checks.placement.log_view import RegionLogView
 from holdfast.sim.checks.placement.node_rules import broken_node_rules, placement_errors
@@ -53,6 +58,8 @@ class PlacementCheck:
         acted: Counter[str],
         clock: Callable[[], int],
         past: Callable[[int], RegionState],
+        *,
+        alone: bool,
     ) -> None:
         self._acted = acted
         self._hears = hears
@@ -61,7 +68,10 @@ class PlacementCheck:
         self._state = state
         self._log = RegionLogView()
         self.queue = QueueOrderCheck(state, self._log, clock, past)
-        self._turns = FairShareCheck(state, self._log)
+        self._turns = FairShareCheck(state, self._log, past, alone=alone)
+        self._aging = AgingCheck(state) if alone else None
+        #: Proposals of this batch, to be judged by the state after it.
+        self._decided: list[tuple[LogRecord[Any], DecisionEvidence, CommandNumber, Revision]] = []
         self.judged = 0
 
     def take(self, batch: Batch[Any], evidence: Callable[[], Iterable[Evidence]]) -> None:
@@ -88,6 +98,7 @@ class PlacementCheck:
                 position += 1
             if record.command == PROPOSE:
                 self._judge_decided(record, said.get(number, b""), position)
+        self._judge_turns()
         self.queue.look(batch.records[-1].at if batch.records else 0)
         self._turns.look()
 
@@ -145,9 +156,27 @@ class PlacementCheck:
             self._tell(
                 "policy-valid", position, f"it was decided by policy {format_revision(decision.policy)}, and {told}"
             )
-        wrongly = self.queue.take(record, by, decision, position) or self._turns.judge(record, decision)
+        wrongly = self.queue.take(record, by, decision, position)
         if wrongly and self._hears():
             self._tell("queue-order", position, wrongly)
+        self._decided.append((record, decision, by, position))
+
+    def _judge_turns(self) -> None:
+        """After a batch: check the turns of tenants, and whether somebody is passed over for too long."""
+        decided, self._decided = self._decided, []
+        for number, (record, decision, by, position) in enumerate(decided):
+
+            def excused(
+                slot: Slot, by: CommandNumber = by, decision: DecisionEvidence = decision, at: Instant = record.at
+            ) -> bool:
+                request, view = (slot.assignment, slot.template), (decision.view, at)
+                return self.queue.excused.is_excused(by, decision.in_flight, request, slot.ordinal, view, at)
+
+            wrong = "" if number else self._turns.judge(record, decision, excused)
+            starved = self._aging.look(_placed(record), record.at, excused) if self._aging is not None else ""
+            for promise, why in (("turns", wrong), ("aged", starved)):
+                if why and self._hears():
+                    self._tell(promise, position, why)
 
     def _tell(self, promise: str, position: Revision, detail: str) -> None:
         self._find(Finding(promise, f"{self._where} {format_revision(position)}: {detail}"))

@@ -6,11 +6,12 @@
                 or unless its urgent slots and all slots in flight left no capacity on that view
 
 A proposal has one policy, and either binds or reserves: a request of another kind than its most urgent ones waits for
-the next proposal.
+the next proposal. Of sixty-four placements, one may go to a request that has waited for a minute (see `aging`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state.tables import RegionState
+from holdfast.sim.checks.placement.aging import AGED_MS, EACH
 from holdfast.sim.checks.placement.excuses import CommandNumber, SchedulerExcuses, WaitingGroup
 from holdfast.sim.checks.placement.log_view import RegionLogView
 from holdfast.sim.checks.placement.oracle import PlacementOracle
@@ -76,6 +78,11 @@ class QueueOrderCheck:
         self._passed: list[PassedOverSlot] = []
         #: By scheduler: positions and placements of its proposals.
         self._landed: dict[str, list[tuple[int, tuple[SlotsPlaced, ...]]]] = {}
+        #: By request: since when it waits, after the last batch.
+        self._since: dict[tuple[Revision, str], Instant] = {}
+        #: All placements; and by scheduler, those that a request got for its age.
+        self._count = 0
+        self._for_age: Counter[str] = Counter()
         #: By batch: its ledger time.
         self._written: dict[int, Instant] = {}
 
@@ -163,7 +170,8 @@ class QueueOrderCheck:
                 self.excused.reserved(slots, self._equals(event.assignment, event.template))
         bound = all(event.bound for event in placed)
         self.excused.met_in_part(by, groups, record.answer, record.at, bound=bound)
-        order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
+        aged = self._aged(record)
+        order = [self.priority(uid) for uid, template in requests if self._is_in_turn(uid, template, aged)]
         if order != sorted(order, reverse=True):
             return f"one proposal served requests of priorities {order} in this order"
         made = self.excused.made(by, record.sent, self._state.info.settings.proposal_life)
@@ -172,14 +180,36 @@ class QueueOrderCheck:
             under_way = landed[-len(decision.in_flight) :] if decision.in_flight else []
             unseen = [events for seq, events in under_way if seq > seq_of(decision.view)]
             beside = tuple(event for events in unseen for event in events)
-            self._proposed.append(LandedProposal(by, decision, placed, made, position, beside))
+            in_turn = tuple(event for event in placed if event not in aged)
+            if in_turn:
+                self._proposed.append(LandedProposal(by, decision, in_turn, made, position, beside))
         landed.append((seq_of(position), placed))
         return ""
+
+    def _aged(self, record: LogRecord[Any]) -> list[SlotsPlaced]:
+        """Return the placements of one slot that may be out of turn, since their request has waited for long."""
+        placed = [event for event in record.events if isinstance(event, SlotsPlaced)]
+        self._count += sum(len(event.placements) for event in placed)
+        found = []
+        for event in placed:
+            waits = record.at - self._since.get((event.assignment, event.template), record.at)
+            if len(event.placements) == 1 and waits >= AGED_MS and self._for_age[record.actor] <= self._count // EACH:
+                found.append(event)
+        if found and [event for event in placed if event not in found]:
+            mine = min(self.priority(event.assignment) for event in placed if event not in found)
+            found = [event for event in found if self.priority(event.assignment) < mine]
+        self._for_age[record.actor] += len(found)
+        return found
+
+    def _is_in_turn(self, uid: Revision, template: str, aged: list[SlotsPlaced]) -> bool:
+        known = uid in self._log.assignments
+        return known and all((event.assignment, event.template) != (uid, template) for event in aged)
 
     def look(self, at: Instant) -> None:
         """After a batch: find slots that seem passed over, and slots that wait and can be placed."""
         proposed, self._proposed = self._proposed, []
         self._written[self._state.info.seq] = at
+        self._since = {(uid, one.template): one.since for uid, many in self._state.requests.items() for one in many}
         waiting = [slot for slot in self._state.slots.values() if slot.phase is Phase.PENDING]
         several = len({self.priority(slot.assignment) for slot in waiting}) > 1
         if not proposed and not several:
