@@ -109,8 +109,8 @@ class InFlight:
         """Add or subtract what is not per node: payers, firm work, domains."""
         need, change_ = part.ask.template.need, add if change > 0 else subtract
         if part.ask.firm:
-            taken = total([claim.firm for claim in part.claims]) if part.claims else times(need, slots)
-            standing = change_(self.firm, taken)
+            firm = total([claim.firm for claim in part.claims]) if part.claims else times(need, slots)
+            standing = change_(self.firm, firm)
             self.firm = ZERO if standing == ZERO else standing
         paid = sum([count for _, count in part.paid])
         taken = ((part.ask.tenant, paid),) if paid else ()
