@@ -18,7 +18,7 @@ from holdfast.core.model.records.grants import AcceptedGrant, AccountUsage
 from holdfast.core.model.records.node_usage import NodeUsage, RegionTotals
 from holdfast.core.model.records.nodes import Node, NodeReport
 from holdfast.core.model.records.servers import ServerToken
-from holdfast.core.model.records.slots import FinishedOrdinals, Reservation, SchedulingRequest, Slot
+from holdfast.core.model.records.slots import FinishedOrdinals, PreemptionWindow, Reservation, SchedulingRequest, Slot
 from holdfast.core.model.values.sorted_list import SortedList
 from holdfast.core.model.values.structs import Duration, Instant, Revision, Row, SlotKey
 
@@ -57,7 +57,7 @@ class RegionInfo(Row, frozen=True):
 
     During a full list the cursor keeps its old value: the state then matches no position of that log. `grace` is the
     platform's grace, by which exclusive work is admitted. `proof` is the newest signature of a platform server over a
-    position that this region reached.
+    position that this region reached. `preempted` counts the preemptions of the present window.
     """
 
     name: str = ""
@@ -68,8 +68,9 @@ class RegionInfo(Row, frozen=True):
     listing: FullListProgress | None = None
     grace: Duration = 0
     proof: str = ""
+    preempted: PreemptionWindow = PreemptionWindow()
 
-    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2, "proof": 2}
+    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2, "proof": 2, "preempted": 3}
 
 
 class RegionState(LedgerState):
