@@ -14,6 +14,7 @@ gates, and the ledger checks every proposal again. Nothing here imports a handle
 - `fill`              ranked nodes -> a node for each slot: pack, spread, or by domain
 - `selection`         one pass: filter, score, rank, fill
 - `shortlist`         one list of ranked nodes for several similar groups
+- `victims`           preemption: nodes and victims for a slot that no node accepts
 - `pending_reasons`   computes why a request waits, as a tree of codes and counts; nearest fit, never fits
 - `queue`             waiting requests, proposals in flight, unblock rules
 - `evidence`          the stored part of a pass

@@ -254,7 +254,7 @@ class ProposalBuilder:
         if len(picked) < template.gpus or len(ports) < template.ports:
             return None
         placement = SlotPlacement(ordinal, uid, picked, ports, takeover.victims, takeover.hold)
-        claim = claim_of(self._state, ask, placement, freed)
+        claim = claim_of(self._state, ask, placement, freed, takeover)
         devices.take(row, uid, claim.devices)
         return placement, claim
 

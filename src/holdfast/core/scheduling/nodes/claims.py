@@ -37,10 +37,12 @@ def device_claim(devices: tuple[int, ...], milli: int, ports: tuple[int, ...], *
 
 
 class Takeover(Struct, frozen=True):
-    """The victims that end before a placement starts, and the hold that it uses."""
+    """The victims that end before a placement starts, and the hold that it uses. `limited` of the victims count for the
+    limit of preemptions."""
 
     victims: tuple[SlotKey, ...] = ()
     hold: Revision = 0
+    limited: int = 0
 
 
 class NodeClaim(Struct, frozen=True):
@@ -95,7 +97,7 @@ def freed_by(state: RegionState, takeover: Takeover) -> Freed | None:
     return Freed(victims, hold, leaving, held)
 
 
-def claim_of(state: RegionState, ask: SlotAsk, placement: SlotPlacement, freed: Freed) -> NodeClaim:
+def claim_of(state: RegionState, ask: SlotAsk, placement: SlotPlacement, freed: Freed, takeover: Takeover) -> NodeClaim:
     """Return what a placement takes of its node beyond what is freed for it."""
     need, hold = ask.template.need, freed.hold
     held = hold.need if hold is not None else ZERO
@@ -105,7 +107,6 @@ def claim_of(state: RegionState, ask: SlotAsk, placement: SlotPlacement, freed: 
     ports = tuple([port for port in placement.ports if port not in freed.ports])
     stops = tuple([victim.assignment for victim in freed.victims if victim.phase is Phase.SERVING])
     refund = (hold.account, held) if hold is not None else ("", ZERO)
-    takeover = Takeover(placement.waits_for, placement.hold)
     return NodeClaim(amounts, subtract(firm, held), DeviceClaim(parts, ports), takeover, stops, refund)
 
 

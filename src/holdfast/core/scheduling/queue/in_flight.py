@@ -44,6 +44,8 @@ class InFlight:
         self.victims: set[SlotKey] = set()
         self.holds: set[Revision] = set()
         self.stops: dict[Revision, int] = {}
+        #: Victims that count for the limit of preemptions.
+        self.preempted = 0
         #: Assignments with slots released since `take_returned`.
         self._returned: dict[Revision, None] = {}
         #: By number: the revision whose view shows the outcome; and the deadline for commits.
@@ -125,6 +127,7 @@ class InFlight:
             self.victims.update(taken.victims)
         else:
             self.victims.difference_update(taken.victims)
+        self.preempted += change * taken.limited
         for assignment in claim.stops:
             _count_in(self.stops, assignment, change)
         if taken.hold:
