@@ -74,12 +74,11 @@ def a_small_region(chance: Random) -> tuple[RegionBench, Follower]:
 def sets_that_the_ledger_accepts(bench: RegionBench, follower: Follower, command: c.Propose) -> list[tuple[Any, ...]]:
     """The place in the order of every set, on every node, with which the placement is accepted."""
     group, found = command.groups[0], []
-    for uid, _ in bench.state.nodes.items():
+    for uid in bench.state.nodes.keys():  # noqa: SIM118  a table, not a dict
         there = slot_keys(bench.state.node_usage[uid]) if bench.state.node_usage.get(uid) else []
         for size in range(1, len(there) + 1):
-            for victims in combinations(there, size):
-                if _accepts(bench, follower, group, uid, victims):
-                    found.append(order_of(bench, victims))
+            sets = [one for one in combinations(there, size) if _accepts(bench, follower, group, uid, one)]
+            found.extend(order_of(bench, one) for one in sets)
     return found
 
 

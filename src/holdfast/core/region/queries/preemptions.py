@@ -49,9 +49,8 @@ def preemptor_of(state: RegionState, assignment: Assignment) -> Preemptor:
     return Preemptor(cls.spec.priority, cls.spec.may_preempt, recovery)
 
 
-def priority_of(state: RegionState, slot: Slot) -> int | None:
-    """Return the priority of a slot's class; None if the class is not known here."""
-    assignment = state.assignments[slot.assignment]
+def priority_of(state: RegionState, assignment: Assignment) -> int | None:
+    """Return the priority of an assignment's class; None if the class is not known here."""
     cls = state.priority_classes.get(assignment.priority_class)
     return cls.spec.priority if cls is not None else None
 
@@ -65,7 +64,7 @@ def why_not_lower(state: RegionState, preemptor: Preemptor, victim: Slot) -> Inf
     """Refuse a victim that is not of strictly lower priority, unless it is reclaimed."""
     if is_reclaimed(preemptor, victim):
         return None
-    theirs = priority_of(state, victim)
+    theirs = priority_of(state, state.assignments[victim.assignment])
     if not preemptor.may_preempt or (theirs is not None and theirs >= preemptor.priority):
         return Infeasible(Code.PRIORITY, f"{_name(victim)} is not of strictly lower priority")
     return None
@@ -115,7 +114,7 @@ def receipt_for(
 ) -> PreemptionReceipt:
     """Return what a victim is told of its successor."""
     rule = BY_RECOVERY if is_reclaimed(preemptor, victim) else BY_PRIORITY
-    own = priority_of(state, victim) or 0
+    own = priority_of(state, state.assignments[victim.assignment]) or 0
     return PreemptionReceipt(successor, mine.tenant, mine.workload_name, rule, preemptor.priority, own, at)
 
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
 from holdfast.core.model.records.node_usage import KEY_BYTES, NodeUsage, slot_keys
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.resources import amount_of
-from holdfast.core.model.values.structs import SlotKey
+from holdfast.core.model.values.resources import ZERO, Resources, add, amount_of, times
+from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.queries.preemptions import Preemptor, priority_of
 from holdfast.core.region.state.node_usage import remaining_victims
 from holdfast.core.region.state.tables import RegionState
@@ -40,16 +40,23 @@ UNKNOWN = -(1 << 40)
 NEVER = 1 << 20
 
 
-def tier_of(state: RegionState, slot: Slot) -> Tier | None:
-    """Return the tier of a slot; None if it is no victim for anybody now."""
+def may_leave(state: RegionState, slot: Slot) -> bool:
+    """Whether a slot may be a victim for somebody: it is leaving or stoppable, and no other slot waits."""
     if slot.successor is not None or (slot.waits_for and remaining_victims(state, slot)):
-        return None
-    if slot.phase is Phase.TERMINATING:
+        return False
+    return slot.phase is Phase.TERMINATING or slot.phase in STOPPABLE
+
+
+def tier_of(state: RegionState, slot: Slot) -> Tier:
+    """Return the tier of a slot that may leave."""
+    return _tier(state, slot.assignment, firm=slot.firm, leaves=slot.phase is Phase.TERMINATING)
+
+
+def _tier(state: RegionState, assignment: Revision, *, firm: bool, leaves: bool) -> Tier:
+    if leaves:
         return LEAVING, 0
-    if slot.phase not in STOPPABLE:
-        return None
-    priority = priority_of(state, slot)
-    return (FIRM if slot.firm else RECLAIMABLE), UNKNOWN if priority is None else priority
+    priority = priority_of(state, state.assignments[assignment])
+    return (FIRM if firm else RECLAIMABLE), UNKNOWN if priority is None else priority
 
 
 def is_open_to(tier: Tier, preemptor: Preemptor) -> bool:
@@ -90,24 +97,25 @@ class VictimColumns:
     def _count_row(
         self, table: NodeTable, state: RegionState, row: int, usage: NodeUsage, proposed: Container[SlotKey]
     ) -> None:
-        sums: dict[Tier, tuple[list[int], list[int]]] = {}
-        names = list(table.resources)
+        alike: dict[tuple[Revision, str, bool, bool], int] = {}
         for key in slot_keys(usage):
             slot = state.slots.get(key)
-            tier = tier_of(state, slot) if slot is not None and key not in proposed else None
-            if slot is None or tier is None:
-                continue
-            any_, firm = sums.setdefault(tier, ([0] * len(names), [0] * len(names)))
-            need = state.templates[slot.template].need
-            for number, name in enumerate(names):
-                amount = amount_of(need, name) if number >= len(_PLAIN) else getattr(need, name)
-                any_[number] += amount
-                firm[number] += amount if slot.firm else 0
+            if slot is not None and key not in proposed and may_leave(state, slot):
+                kind = slot.assignment, slot.template, slot.firm, slot.phase is Phase.TERMINATING
+                alike[kind] = alike.get(kind, 0) + 1
+        sums: dict[Tier, tuple[Resources, Resources]] = {}
+        for (assignment, template, is_firm, leaves), count in alike.items():
+            tier = _tier(state, assignment, firm=is_firm, leaves=leaves)
+            any_, firm = sums.get(tier, (ZERO, ZERO))
+            more = times(state.templates[template].need, count)
+            sums[tier] = add(any_, more), add(firm, more) if is_firm else firm
+        names = list(table.resources)
         self._fit(sums, len(names), table.count)
         self._any[:, :, row] = self._firm[:, :, row] = 0
         for tier, (any_, firm) in sums.items():
             number = self._tiers[tier]
-            self._any[number, :, row], self._firm[number, :, row] = any_, firm
+            self._any[number, :, row] = [amount_of(any_, name) for name in names]
+            self._firm[number, :, row] = [amount_of(firm, name) for name in names]
 
     def _fit(self, tiers: dict[Tier, Any], resources: int, rows: int) -> None:
         """Add columns for new tiers and resources."""
@@ -117,8 +125,11 @@ class VictimColumns:
         if any(more):
             self._any, self._firm = (np.pad(one, [(0, size) for size in more]) for one in (self._any, self._firm))
 
-    def ranks(self, table: NodeTable, preemptor: Preemptor, needs: list[tuple[int, int]], *, firm: bool) -> Numbers:
-        """Return for each row how many tiers it takes until enough is free of `needs` (resource and amount)."""
+    def ranks(
+        self, table: NodeTable, preemptor: Preemptor, needs: list[tuple[int, int]], *, firm: bool
+    ) -> tuple[Numbers, list[Tier]]:
+        """Return for each row how many tiers it takes until enough is free of `needs` (resource and amount), and the
+        highest tier of each number."""
         found: Numbers = np.full(table.count, NEVER, np.int64)
         any_ = [table.free_any[number].copy() for number, _ in needs]
         firmly = [table.free_firm[number].copy() for number, _ in needs] if firm else []
@@ -136,7 +147,4 @@ class VictimColumns:
                 if firm:
                     enough &= firmly[place] >= amount
             found[enough] = rank
-        return found
-
-
-_PLAIN = ("cpu", "memory", "disk", "gpu")
+        return found, [(LEAVING, 0), *usable]

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.scheduling.nodes.victims import LEAVING, Tier
 
@@ -42,6 +43,7 @@ class Victim(NamedTuple):
     milli: int = 0
     is_firm: bool = True
     ports: tuple[int, ...] = ()
+    need: Resources = ZERO
     budget: Revision = 0
     limited: bool = True
 
@@ -134,9 +136,12 @@ class _Search:
         return sum([min(freed, lacking) * 1_000 // lacking for freed, lacking in pairs if lacking > 0])
 
     def run(self) -> list[Victim] | None:
-        whole = self._rest[0]
-        if is_enough(whole, self._lack):
-            self._note(self._without_needless(whole))
+        found: list[Victim] = []
+        for victim in self._rest[0]:
+            found = [*found, victim]
+            if is_enough(found, self._lack):
+                self._note(self._without_needless(found))
+                break
         self._take(0, [])
         return None if self._best is None else self._without_needless(self._best[1])
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.node_usage import slot_keys
+from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.resources import (
     ZERO,
     Resources,
@@ -26,15 +27,15 @@ from holdfast.core.model.values.resources import (
     subtract,
     total,
 )
-from holdfast.core.model.values.structs import Instant, Revision, SlotKey
+from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.queries.assignments import disruption_left
-from holdfast.core.region.queries.preemptions import Preemptor, is_reclaimed, preemptions_left, refuse_victim
+from holdfast.core.region.queries.preemptions import Preemptor, is_reclaimed, preemptions_left, spared_until
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.framework import SchedulingProfile, VictimPlugin, spares
 from holdfast.core.scheduling.nodes.claims import Takeover
 from holdfast.core.scheduling.nodes.table import Numbers
 from holdfast.core.scheduling.nodes.tie_break import bits_for, tie_ranks
-from holdfast.core.scheduling.nodes.victims import LEAVING, NEVER, is_open_to, tier_of
+from holdfast.core.scheduling.nodes.victims import LEAVING, NEVER, Tier, is_open_to, may_leave, tier_of
 from holdfast.core.scheduling.nodes.window import all_rows
 from holdfast.core.scheduling.queue.in_flight import InFlight
 from holdfast.core.scheduling.queue.quota_gates import protected_gate
@@ -84,6 +85,10 @@ class Preemption:
         self._stops = dict(flight.stops)
         self._left = preemptions_left(state, now, flight.preempted)
         self._standing: Resources = flight.firm
+        #: Whether an amount leaves protected capacity free, beyond what stands.
+        self._protects: dict[Resources, bool] = {}
+        #: The highest tier that a row needs, by the columns.
+        self._highest: dict[int, Tier] = {}
 
     def choose(self, count: int) -> list[ChosenVictims]:
         """Return up to `count` nodes with victims, one slot on each: for one round."""
@@ -116,7 +121,7 @@ class Preemption:
         window = all_rows(table, ask, passing.avoided, passing.domains)
         mask = apply_filters(SchedulingProfile(others, (), True), window, {})
         mask &= table.devices.there(ask.template, slice(0, table.count))
-        ranks = table.victims.ranks(table, self._preemptor, [one[1:] for one in self._needs], firm=ask.firm)
+        ranks, tiers = table.victims.ranks(table, self._preemptor, [one[1:] for one in self._needs], firm=ask.firm)
         rows: Numbers = np.flatnonzero(mask & (ranks < NEVER))
         if not len(rows):
             return []
@@ -129,6 +134,7 @@ class Preemption:
         bits = bits_for(table.count)
         keys = (ranks[rows] << 20 | np.minimum(short, _LACK_MAX)) << bits | tie_ranks(rows.copy(), passing.seed, bits)
         ordered: list[int] = rows[np.argsort(keys, kind="stable")][:ROWS_MAX].tolist()
+        self._highest = {row: tiers[rank] for row, rank in zip(ordered, ranks[ordered].tolist(), strict=True)}
         return [row for row in ordered if self._is_open(row)] if passing.domains is not None else ordered
 
     def _is_open(self, row: int) -> bool:
@@ -139,11 +145,13 @@ class Preemption:
 
     def _on(self, row: int) -> ChosenVictims | None:
         """Return the best victims on one row."""
-        victims = self._victims(row)
-        found = choose_victims(victims, self._lack(row, victims)) if victims else None
-        if not found:
-            return None
-        return ChosenVictims(row, tuple(found), cost_of(found))
+        found = self._choose(row, self._highest[row]) or self._choose(row, None)
+        return ChosenVictims(row, tuple(found), cost_of(found)) if found else None
+
+    def _choose(self, row: int, highest: Tier | None) -> list[Victim]:
+        """Return the best victims of these tiers; None: of all that are open."""
+        victims = self._victims(row, highest)
+        return (choose_victims(victims, self._lack(row, victims)) if victims else None) or []
 
     def _is_allowed(self, chosen: ChosenVictims) -> bool:
         """Whether it is within what the choices before it have left of budgets and limits."""
@@ -151,31 +159,38 @@ class Preemption:
         lack = Lack((), (), self._budgets(victims), self._left, lambda _: True)
         return is_allowed(victims, lack) and self._leaves_protected(victims)
 
-    def _victims(self, row: int) -> list[Victim]:
-        """Return the slots on a row that may be stopped now."""
-        state, found = self._state, list[Victim]()
+    def _victims(self, row: int, highest: Tier | None) -> list[Victim]:
+        """Return the slots on a row that may be stopped now, up to a tier."""
+        state, found, mine = self._state, list[Victim](), self._preemptor
         for key in slot_keys(self._table.usages[row]):
             slot = state.slots.get(key)
-            tier = tier_of(state, slot) if slot is not None and key not in self._flight.victims else None
-            if slot is None or tier is None or not is_open_to(tier, self._preemptor):
+            if slot is None or key in self._flight.victims or not may_leave(state, slot):
                 continue
-            leaves, reclaimed = tier[0] == LEAVING, is_reclaimed(self._preemptor, slot)
-            if not leaves:
-                lost = self._stops.get(slot.assignment, 0)
-                if refuse_victim(state, self._now, self._preemptor, slot, 0, lost) is not None:
-                    continue
-                if spares(self._plugins, self._ask, slot):
-                    continue
+            tier = tier_of(state, slot)
+            if not is_open_to(tier, mine) or (highest is not None and tier > highest):
+                continue
+            leaves, reclaimed = tier[0] == LEAVING, is_reclaimed(mine, slot)
+            if not leaves and ((not reclaimed and self._is_spared(slot)) or spares(self._plugins, self._ask, slot)):
+                continue
             template = state.templates[slot.template]
             amounts = tuple([amount_of(template.need, name) for name, _, _ in self._needs])
-            costs = slot.phase is Phase.SERVING and not leaves and not reclaimed
             firm = amounts if slot.firm else (0,) * len(amounts)
+            costs = slot.phase is Phase.SERVING and not leaves and not reclaimed
             one = Victim(
                 key, tier, amounts, firm, slot.bound_at, slot.devices, template.gpu_milli, slot.firm, slot.ports,
-                slot.assignment if costs else 0, not leaves and not reclaimed,
+                template.need, slot.assignment if costs else 0, not leaves and not reclaimed,
             )  # fmt: skip
             found.append(one)
         return found
+
+    def _is_spared(self, slot: Slot) -> bool:
+        """Whether run time or budget spares a slot."""
+        if self._now < spared_until(self._state, slot):
+            return True
+        if slot.phase is not Phase.SERVING:
+            return False
+        assignment = self._state.assignments[slot.assignment]
+        return disruption_left(self._state, assignment, self._stops.get(assignment.uid, 0)) <= 0
 
     def _lack(self, row: int, victims: list[Victim]) -> Lack:
         table, is_firm = self._table, self._ask.firm
@@ -207,17 +222,19 @@ class Preemption:
                 return False
         return self._leaves_protected(victims)
 
-    def _leaves_protected(self, victims: list[Victim]) -> bool:
+    def _leaves_protected(self, victims: Sequence[Victim]) -> bool:
         """Whether what the slot takes beyond its victims leaves the capacity of protected tenants free."""
         if not self._ask.firm or self._state.totals.shield == ZERO:
             return True
-        beyond = self._beyond([one.key for one in victims])
-        return protected_gate(self._state, self._ask, self._standing, self._flight.owed, clamp_zero(beyond)).most > 0
+        beyond = clamp_zero(self._beyond(victims))
+        known = self._protects.get(beyond)
+        if known is None:
+            gate = protected_gate(self._state, self._ask, self._standing, self._flight.owed, beyond)
+            known = self._protects[beyond] = gate.most > 0
+        return known
 
-    def _beyond(self, victims: Sequence[SlotKey]) -> Resources:
-        state = self._state
-        slots = [state.slots[key] for key in victims]
-        before = total(state.templates[slot.template].need for slot in slots if slot.firm)
+    def _beyond(self, victims: Sequence[Victim]) -> Resources:
+        before = total([one.need for one in victims if one.is_firm])
         return subtract(elementwise_max(before, self._ask.template.need), before)
 
     def _spend(self, chosen: ChosenVictims) -> None:
@@ -227,4 +244,7 @@ class Preemption:
                 self._stops[victim.budget] = self._stops.get(victim.budget, 0) + 1
             self._left -= victim.limited
         if self._ask.firm:
-            self._standing = add(self._standing, self._beyond([one.key for one in chosen.victims]))
+            beyond = self._beyond(chosen.victims)
+            if beyond != ZERO:
+                self._standing = add(self._standing, beyond)
+                self._protects.clear()
