@@ -290,9 +290,9 @@ class SchedulingCycle:
             self._walks.update(self._searched & {_searched_as(ask)})
         outcome = "placed" if placed == wanted else "placed in part"
         mine = {(one.assignment, one.template) for one in self.draft.groups[before:]}
-        self.passes.append(
-            pass_evidence(self._state, group, [one for one in entries if one.key in mine], outcome, choice, seed)
-        )
+        preempted = 0 if choice.rows else self.draft.victims_since(before)
+        asked = [one for one in entries if one.key in mine]
+        self.passes.append(pass_evidence(self._state, group, asked, outcome, choice, seed, preempted=preempted))
         return True
 
     def _is_cured_by(self, parts: Collection[ProposedPart], ask: SlotAsk) -> bool:

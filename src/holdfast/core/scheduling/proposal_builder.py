@@ -105,6 +105,10 @@ class ProposalBuilder:
         if not self._depth:
             self._steps.clear()
 
+    def victims_since(self, groups: int) -> int:
+        """Return the number of victims of all groups after the first ones."""
+        return sum([len(one.waits_for) for group in self.groups[groups:] for one in group.placements])
+
     def slots(self, entries: list[QueuedRequest], payable: int, most: int) -> list[Waiting]:
         """Return the slots that can be paid for, in order. Charged slots need no payer."""
         found: list[Waiting] = []

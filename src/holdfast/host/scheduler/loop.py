@@ -216,6 +216,9 @@ class SchedulerLoop:
             unmet = decode_refused_parts(answer.answer)
             self._metrics.count("scheduler_placed", slots - len(unmet))
             self._count_unmet(unmet)
+            for rule, count in self.scheduler.preempted_by(attempt, unmet).items():
+                self._metrics.count("scheduler_preempted", count, rule=rule)
+                self._logger.info("preempted", slots=count, rule=rule, revision=answer.revision)
             self.scheduler.on_accepted(attempt, answer.revision, unmet)
             await self._binding.after(attempt, unmet)
         except Unavailable as error:

@@ -73,7 +73,7 @@ def a_small_region(chance: Random) -> tuple[RegionBench, Follower]:
 
 def sets_that_the_ledger_accepts(bench: RegionBench, follower: Follower, command: c.Propose) -> list[tuple[Any, ...]]:
     """The place in the order of every set, on every node, with which the placement is accepted."""
-    group, found = command.groups[0], []
+    group, found = command.groups[0], list[tuple[Any, ...]]()
     for uid in bench.state.nodes.keys():  # noqa: SIM118  a table, not a dict
         there = slot_keys(bench.state.node_usage[uid]) if bench.state.node_usage.get(uid) else []
         for size in range(1, len(there) + 1):

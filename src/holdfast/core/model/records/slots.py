@@ -53,7 +53,8 @@ class Slot(Row, frozen=True):
     actor's view; `detail` is the actor's comment. `failure` is the last failure, under this epoch or an earlier one of
     the same template. `firm` work stays; other work may be reclaimed. `reported` is the revision of the binding, or of
     the agent's last report. `attempts` counts how often agents gave up the ordinal under this template. `bound_at` is
-    the time of the binding, 0 without one. `preempted` is the receipt of the ordinal's last preemption.
+    the time of the binding, 0 without one. `preempted` is the receipt of the ordinal's last preemption, and `victims`
+    are the slots after which this one was placed: their receipts name it.
     """
 
     workload: Revision
@@ -83,8 +84,9 @@ class Slot(Row, frozen=True):
     attempts: int = 0
     bound_at: Instant = 0
     preempted: PreemptionReceipt | None = None
+    victims: tuple[SlotKey, ...] = ()
 
-    ADDED: ClassVar[Mapping[str, int]] = {"bound_at": 3, "preempted": 3}
+    ADDED: ClassVar[Mapping[str, int]] = {"bound_at": 3, "preempted": 3, "victims": 3}
 
 
 class FinishedOrdinals(Row, frozen=True):

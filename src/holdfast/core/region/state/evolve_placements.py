@@ -52,7 +52,8 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
     need = template.need
     plain = not (template.gpus or template.ports or need.extended or has_domain_rules(template))
     at, actor, revision = stamp.at, stamp.actor, stamp.revision
-    bound_at = at if event.bound and state.info.level >= RECEIPTS_SINCE else 0
+    has_receipts = state.info.level >= RECEIPTS_SINCE
+    bound_at = at if event.bound and has_receipts else 0
     placed: Placed = {}
     for placement in event.placements:
         key = (workload, placement.ordinal)
@@ -68,7 +69,7 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
             workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at,
             actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account,
             event.ends, 0, placement.waits_for, None, firm, epoch, "", old.failure, old.attempts,
-            bound_at, old.preempted,
+            bound_at, old.preempted, placement.waits_for if has_receipts else (),
         )  # fmt: skip
         put(key, slot)
         if plain and not placement.waits_for:

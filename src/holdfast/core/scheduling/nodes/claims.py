@@ -37,12 +37,16 @@ def device_claim(devices: tuple[int, ...], milli: int, ports: tuple[int, ...], *
 
 
 class Takeover(Struct, frozen=True):
-    """The victims that end before a placement starts, and the hold that it uses. `limited` of the victims count for the
-    limit of preemptions."""
+    """The victims that end before a placement starts, and the hold that it uses.
+
+    Of the victims, `limited` are preempted, which counts for the limit per minute, and `reclaimed` are taken back for
+    recovery. The others stop anyway.
+    """
 
     victims: tuple[SlotKey, ...] = ()
     hold: Revision = 0
     limited: int = 0
+    reclaimed: int = 0
 
 
 class NodeClaim(Struct, frozen=True):

@@ -60,7 +60,9 @@ class ChosenVictims(Struct, frozen=True):
     @property
     def takeover(self) -> Takeover:
         """What the placement takes over."""
-        return Takeover(tuple([one.key for one in self.victims]), 0, sum([one.limited for one in self.victims]))
+        limited = sum([one.limited for one in self.victims])
+        reclaimed = sum([not one.limited and one.tier[0] != LEAVING for one in self.victims])
+        return Takeover(tuple([one.key for one in self.victims]), 0, limited, reclaimed)
 
 
 class Preemption:
