@@ -2,7 +2,8 @@
 
 With a view that is current nothing is refused. With views that are old, several schedulers, answers that come late or
 never, much is; but the ledger keeps its promises, and once all have caught up they come to rest with nothing left that
-could be placed. The resync is switched off: what sleeps is woken by what cures it, or this fails.
+could be placed. The resync is switched off: what sleeps is woken by what cures it, or this fails. So is the retry of
+those who may preempt, which never rest.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.model.values.resources import ZERO
 from holdfast.core.scheduling import cycle
-from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
 from holdfast.core.scheduling.scheduler import Proposal
+from holdfast.core.scheduling.victims import stage
 from tests.properties.scheduler.world import World, placeable
 from tests.support.ledgers.scheduler_world import Follower
 
@@ -29,7 +30,7 @@ NEVER_MS = 10**12
 
 @pytest.fixture(autouse=True)
 def _no_resync() -> Iterator[None]:
-    with patch.object(cycle, "RESYNC_MS", NEVER_MS):
+    with patch.object(cycle, "RESYNC_MS", NEVER_MS), patch.object(stage, "RETRY_MS", NEVER_MS):
         yield
 
 
@@ -96,13 +97,7 @@ class Desk:
         raise AssertionError("no rest after five minutes")
 
     def is_waiting_for_time(self, follower: Follower) -> bool:
-        """Whether something is under way, or waits for a time; who may preempt is tried again and again."""
-        queue = follower.scheduler.queue
-        until = [
-            asleep.until
-            for key, asleep in queue.blocked.items()
-            if not self.bench.state.priority_classes[key[5]].spec.may_preempt or asleep.why is not BlockReason.NODES
-        ]
+        until = [asleep.until for asleep in follower.scheduler.queue.blocked.values()]
         return bool(follower.scheduler.flight.parts) or any(time < self.bench.at + NEVER_MS // 2 for time in until)
 
 
