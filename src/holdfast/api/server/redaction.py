@@ -7,6 +7,8 @@
 A tenant does not see objects of others, including nodes reserved for others. In objects of no tenant it does not see
 parts about others, and how much others use. Free text of users or schedulers may name any tenant: a text that names
 another tenant is left out completely. What a tenant itself sent stays unchanged.
+
+Size: what a caller sees is decided in this place alone.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def explain_decision(one: Document) -> Iterator[str]:
         ("nodes examined", printer.format_value(one.get("examined"))),
         ("revision", printer.format_value(one.get("revision"))),
         ("quota", "; ".join(map(_quota, one.get("quota") or ())) or "-"),
-        ("preempted", f"{one.get('preempted')} replicas stop for it" if one.get("preempted") else "-"),
+        ("preempted", f"replicas that stop for it: {one.get('preempted')}" if one.get("preempted") else "-"),
         ("next", printer.format_value(one.get("nextOwner"))),
     ]
     yield printer.pairs([row for row in rows if row[1] not in ("", "-")], "  ")

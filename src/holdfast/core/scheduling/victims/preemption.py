@@ -5,6 +5,8 @@
 
 Rows are ordered by how many tiers of victims it takes, by how much they lack, and by their tie rank. The victims are
 chosen exactly, on the `BEST_ROWS` first rows that have some. Nothing is preempted before all columns are counted.
+
+Size: one search, from the rows to the victims.
 """
 
 from __future__ import annotations
