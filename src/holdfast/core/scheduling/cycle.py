@@ -284,7 +284,8 @@ class SchedulingCycle:
         if not placed:
             self._block_unplaced(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
             return False
-        if group.resynced and not self._is_cured_by(self.draft.parts[:-1], ask):
+        # Who may preempt is tried again at times, whatever changed.
+        if group.resynced and choice.rows and not self._is_cured_by(self.draft.parts[:-1], ask):
             self.resync_hits += placed
         if self._searched:
             self._walks.update(self._searched & {_searched_as(ask)})
