@@ -116,7 +116,7 @@ class Drafting:
                 ):
                     found[f"{type(part).__name__}.{name}"] = value.tolist() if hasattr(value, "tolist") else value
         found["NodeTenants.column"] = [self.table.occupants.at(row) for row in range(self.table.count)]
-        for name in ("spent", "firm", "owed", "members", "victims", "holds", "stops"):
+        for name in ("spent", "firm", "owed", "members", "victims", "holds", "stops", "later"):
             value = getattr(self.flight, name)
             found[f"flight.{name}"] = value.copy() if hasattr(value, "copy") else value
         draft = self.draft

@@ -250,6 +250,26 @@ def test_a_thousand_urgent_slots_take_one_victim_each_in_a_few_proposals() -> No
     assert follower.refused == []
 
 
+def test_small_slots_share_the_place_of_one_large_victim_and_wait_for_it() -> None:
+    bench, follower = a_region(nodes=4, cpu=4_000)
+    for _ in range(4):
+        run(bench, follower, "best-effort", 1, cpu=4_000)
+    for number in range(2):
+        urgent(bench, uid=100 + number, workload=1 + number, count=2 + number)
+    follower.work()
+    bench.pass_time(RETRY_MS)
+    follower.work()
+    assert len(stopped(bench)) == 2, "five slots of one cpu need the places of two"
+    (first, second) = stopped(bench)
+    for uid in (first, second):
+        node = bench.state.nodes[bench.slot(0, uid).node].name
+        bench.move(f"agent/{node}", Phase.RELEASED, "stopped", 0, uid)
+    follower.work()
+    urgent_slots = [slot for _, slot in bench.state.slots.items() if slot.workload < 100]
+    assert [slot.phase for slot in urgent_slots] == [Phase.BOUND] * 5
+    assert stopped(bench) == []
+
+
 def test_a_victim_waits_again_and_never_takes_the_place_back() -> None:
     bench, follower = full("normal")
     urgent(bench, count=4)

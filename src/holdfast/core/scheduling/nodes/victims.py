@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
 from holdfast.core.model.records.node_usage import KEY_BYTES, NodeUsage, slot_keys
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.resources import ZERO, Resources, add, amount_of, times
+from holdfast.core.model.values.resources import ZERO, Resources, add, amount_of, clamp_zero, subtract, times, total
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.queries.preemptions import Preemptor, priority_of
 from holdfast.core.region.state.node_usage import remaining_victims
@@ -76,6 +76,8 @@ class VictimColumns:
         #: By tier, resource and row: amounts of all work, and of firm work.
         self._any: Numbers = np.zeros((0, 0, 0), np.int64)
         self._firm: Numbers = np.zeros((0, 0, 0), np.int64)
+        #: By node with slots that wait for victims: what these free beyond them, for all and for firm work.
+        self.later: dict[Revision, tuple[Resources, Resources]] = {}
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Apply a change of rows to every column."""
@@ -98,8 +100,11 @@ class VictimColumns:
         self, table: NodeTable, state: RegionState, row: int, usage: NodeUsage, proposed: Container[SlotKey]
     ) -> None:
         alike: dict[tuple[Revision, str, bool, bool], int] = {}
+        clusters: dict[SlotKey, list[Slot]] = {}
         for key in slot_keys(usage):
             slot = state.slots.get(key)
+            if slot is not None and slot.successor is not None:
+                clusters.setdefault(slot.successor, []).append(slot)
             if slot is not None and key not in proposed and may_leave(state, slot):
                 kind = slot.assignment, slot.template, slot.firm, slot.phase is Phase.TERMINATING
                 alike[kind] = alike.get(kind, 0) + 1
@@ -109,6 +114,9 @@ class VictimColumns:
             any_, firm = sums.get(tier, (ZERO, ZERO))
             more = times(state.templates[template].need, count)
             sums[tier] = add(any_, more), add(firm, more) if is_firm else firm
+        self.later.pop(int(table.uids[row]), None)
+        if clusters:
+            self.later[int(table.uids[row])] = _later(state, clusters)
         names = list(table.resources)
         self._fit(sums, len(names), table.count)
         self._any[:, :, row] = self._firm[:, :, row] = 0
@@ -148,3 +156,17 @@ class VictimColumns:
                     enough &= firmly[place] >= amount
             found[enough] = rank
         return found, [(LEAVING, 0), *usable]
+
+
+def _later(state: RegionState, clusters: dict[SlotKey, list[Slot]]) -> tuple[Resources, Resources]:
+    """Return what victims free beyond their successors, for all and for firm work."""
+    any_ = firm = ZERO
+    for key, victims in clusters.items():
+        successor = state.slots.get(key)
+        if successor is not None:
+            need = state.templates[successor.template].need
+            leaving = total(state.templates[one.template].need for one in victims)
+            staying = total(state.templates[one.template].need for one in victims if one.firm)
+            any_ = add(any_, clamp_zero(subtract(leaving, need)))
+            firm = add(firm, clamp_zero(subtract(staying, need if successor.firm else ZERO)))
+    return any_, firm

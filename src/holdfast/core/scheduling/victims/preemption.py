@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from holdfast.core.ledger.partial import PARTS_MAX
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.node_usage import slot_keys
 from holdfast.core.model.records.slots import Slot
@@ -35,7 +36,7 @@ from holdfast.core.region.queries.preemptions import Preemptor, is_reclaimed, pr
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.framework import SchedulingProfile, VictimPlugin, spares
 from holdfast.core.scheduling.nodes.claims import Takeover
-from holdfast.core.scheduling.nodes.table import Numbers
+from holdfast.core.scheduling.nodes.table import Numbers, Truths
 from holdfast.core.scheduling.nodes.tie_break import bits_for, tie_ranks
 from holdfast.core.scheduling.nodes.victims import LEAVING, NEVER, Tier, is_open_to, may_leave, tier_of
 from holdfast.core.scheduling.nodes.window import all_rows
@@ -86,6 +87,10 @@ class Preemption:
         amounts, resources = self._table.amounts(self._ask.template.need), self._table.resources
         self._needs = [(name, resources[name], amount) for name, amount in amounts if name in resources]
         self._is_known = len(self._needs) == len(amounts)
+        #: Whether amounts alone decide, so that what fits can be counted.
+        self._is_plain = not (self._ask.template.gpus or self._ask.template.ports or passing.domains)
+        #: The rows that every filter accepts that victims do not cure.
+        self._accepts: Truths = np.zeros(0, np.bool_)
         self._stops = dict(flight.stops)
         self._left = preemptions_left(state, now, flight.preempted)
         self._standing: Resources = flight.firm
@@ -94,12 +99,18 @@ class Preemption:
         #: The highest tier that a row needs, by the columns.
         self._highest: dict[int, Tier] = {}
 
-    def choose(self, count: int) -> list[ChosenVictims]:
-        """Return up to `count` nodes with victims, one slot on each: for one round."""
+    def choose(self, count: int, promised: dict[Revision, int]) -> list[ChosenVictims]:
+        """Return nodes with victims for up to `count` slots, one slot on each: for one round.
+
+        Slots that fit into what victims free beyond their successors wait for that: nothing is stopped for them. It is
+        counted once per cycle, by node in `promised`.
+        """
         found: list[ChosenVictims] = []
         rows = iter(self._rows() if self._is_known else ())
         pool: list[ChosenVictims] = []
-        for _ in range(count):
+        count -= self._waits_for_later(promised)
+        while count > 0:
+            count -= 1
             while len(pool) < BEST_ROWS and (row := next(rows, None)) is not None:
                 chosen = self._on(row)
                 if chosen is not None:
@@ -110,6 +121,7 @@ class Preemption:
                 if self._is_allowed(best):
                     found.append(best)
                     self._spend(best)
+                    count -= self._fits_beside(best)
                     break
                 again = self._on(best.row)  # budgets were spent on slots before it
                 if again is not None:
@@ -125,6 +137,7 @@ class Preemption:
         window = all_rows(table, ask, passing.avoided, passing.domains)
         mask = apply_filters(SchedulingProfile(others, (), True), window, {})
         mask &= table.devices.there(ask.template, slice(0, table.count))
+        self._accepts = mask
         ranks, tiers = table.victims.ranks(table, self._preemptor, [one[1:] for one in self._needs], firm=ask.firm)
         rows: Numbers = np.flatnonzero(mask & (ranks < NEVER))
         if not len(rows):
@@ -140,6 +153,41 @@ class Preemption:
         ordered: list[int] = rows[np.argsort(keys, kind="stable")][:ROWS_MAX].tolist()
         self._highest = {row: tiers[rank] for row, rank in zip(ordered, ranks[ordered].tolist(), strict=True)}
         return [row for row in ordered if self._is_open(row)] if passing.domains is not None else ordered
+
+    def _waits_for_later(self, promised: dict[Revision, int]) -> int:
+        """Return how many slots fit into what victims on accepting nodes free later, and promise it."""
+        table, later = self._table, {**self._table.victims.later}
+        for node, (any_, firm) in self._flight.later.items():
+            known = later.get(node, (ZERO, ZERO))
+            later[node] = add(known[0], any_), add(known[1], firm)
+        found = 0
+        for node, amounts in later.items() if self._is_plain else ():
+            row = table.rows.get(node)
+            if row is None or not self._accepts[row]:
+                continue
+            fits = self._count_fitting(row, *amounts) - promised.get(node, 0)
+            if fits > 0:
+                promised[node] = promised.get(node, 0) + fits
+                found += fits
+        return found
+
+    def _fits_beside(self, chosen: ChosenVictims) -> int:
+        """Return how many more slots fit on a node once the victims have ended, beside the successor."""
+        if not self._is_plain:
+            return 0
+        need = self._ask.template.need
+        any_ = subtract(total([one.need for one in chosen.victims]), need)
+        firm = subtract(total([one.need for one in chosen.victims if one.is_firm]), need if self._ask.firm else ZERO)
+        return self._count_fitting(chosen.row, any_, firm)
+
+    def _count_fitting(self, row: int, any_: Resources, firm: Resources) -> int:
+        """Return how many slots fit on a row when these amounts are free as well."""
+        table, fits = self._table, PARTS_MAX
+        for name, number, amount in self._needs:
+            fits = min(fits, (table.free_any.item(number, row) + amount_of(any_, name)) // amount)
+            if self._ask.firm:
+                fits = min(fits, (table.free_firm.item(number, row) + amount_of(firm, name)) // amount)
+        return max(0, fits)
 
     def _is_open(self, row: int) -> bool:
         """Whether the rules over domains accept the node."""

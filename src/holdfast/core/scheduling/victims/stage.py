@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.core.model.values.structs import Duration, Instant
+from holdfast.core.model.values.structs import Duration, Instant, Revision
 from holdfast.core.region.queries.preemptions import preemptor_of
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.framework import VictimPlugin
@@ -17,7 +17,7 @@ from holdfast.core.scheduling.nodes.table import NodeTable
 from holdfast.core.scheduling.proposal_builder import ProposalBuilder
 from holdfast.core.scheduling.queue.in_flight import InFlight
 from holdfast.core.scheduling.queue.quota_gates import payer_gate
-from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
+from holdfast.core.scheduling.queue.request_groups import GroupKey, QueuedRequest, RequestGroup
 from holdfast.core.scheduling.selection import PassContext
 from holdfast.core.scheduling.victims.preemption import Preemption
 
@@ -42,6 +42,8 @@ class PreemptionStage:
         self._draft, self._table, self._flight = draft, table, flight
         self._state, self._now, self._plugins = state, now, plugins
         self._left = PREEMPTED_MAX
+        #: By group and node: slots that wait for what victims free there later.
+        self._promised: dict[GroupKey, dict[Revision, int]] = {}
         #: Whether the rest is left to the next cycle: nodes are not all counted, or enough was preempted.
         self.is_cut = False
 
@@ -68,6 +70,14 @@ class PreemptionStage:
             self._left -= count
         return placed
 
+    def _promised_to_others(self, group: RequestGroup) -> dict[Revision, int]:
+        """Return the slots of other groups that wait for what is freed later, by node."""
+        found: dict[Revision, int] = {}
+        for key, nodes in self._promised.items():
+            for node, count in nodes.items() if key != group.key else ():
+                found[node] = found.get(node, 0) + count
+        return found
+
     def _round(self, group: RequestGroup, entries: list[QueuedRequest], passing: PassContext) -> int:
         """Place one slot on each of some nodes."""
         state, need = self._state, group.ask.template.need
@@ -80,7 +90,10 @@ class PreemptionStage:
         self._table.victims.count(self._table, state, self._flight.victims)
         preemptor = preemptor_of(state, state.assignments[entries[0].key[0]])
         search = Preemption(passing, state, self._now, self._flight, preemptor, self._plugins)
-        chosen = search.choose(len(slots))
+        others = self._promised_to_others(group)
+        promised = {**others}
+        chosen = search.choose(len(slots), promised)
+        self._promised[group.key] = {node: count - others.get(node, 0) for node, count in promised.items()}
         if not chosen:
             return 0
         rows, takeovers = [one.row for one in chosen], [one.takeover for one in chosen]
