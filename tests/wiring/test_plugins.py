@@ -17,7 +17,7 @@ from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.host.runtime.telemetry import Logger
 from holdfast.wiring.process import StartupError
-from holdfast.wiring.scheduler import FILTERS, SCORES, plugins
+from holdfast.wiring.scheduler import BINDS, FILTERS, POST_BINDS, RESERVES, SCORES, VICTIMS, plugins
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -45,7 +45,7 @@ def found(acme: ModuleType, filters: dict[str, Any] | None = None, scores: dict[
         setattr(acme, name, lambda plugin=plugin: plugin)
 
     def points(group: str) -> list[EntryPoint]:
-        return [EntryPoint(name, f"acme_plugins:{name}", group) for name in many[group]]
+        return [EntryPoint(name, f"acme_plugins:{name}", group) for name in many.get(group, {})]
 
     return plugins(Logger("test"), points)
 
@@ -61,7 +61,7 @@ def test_built_in_plugins_are_there_once_whatever_is_installed() -> None:
     groups = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["entry-points"]
 
     def points(group: str) -> list[EntryPoint]:
-        return [EntryPoint(name, value, group) for name, value in groups[group].items()]
+        return [EntryPoint(name, value, group) for name, value in groups.get(group, {}).items()]
 
     assert plugins(Logger("test"), points) == BUILT_IN
     assert plugins(Logger("test"), lambda _: ()) == BUILT_IN
@@ -73,6 +73,37 @@ def test_what_others_have_installed_comes_after_them_in_the_order_of_its_names(a
     assert found(acme, {"roomy": roomy}, {"later": later, "first": first}) == Plugins(
         (*BUILT_IN.filters, roomy), (*BUILT_IN.scores, first, later)
     )
+
+
+@pytest.mark.parametrize(
+    ("group", "method", "kind"),
+    [(VICTIMS, "spares", "victims"), (RESERVES, "refuses", "reserves"), (BINDS, "waits", "binds")],
+)
+def test_a_plugin_that_holds_something_back_is_found_and_stops_the_start_if_it_cannot_be_used(
+    acme: ModuleType, group: str, method: str, kind: str
+) -> None:
+    one = SimpleNamespace(name="acme/one", version="1", **{method: list})
+    acme.one = lambda: one  # type: ignore[attr-defined]
+
+    def points(asked: str) -> list[EntryPoint]:
+        return [EntryPoint("one", "acme_plugins:one", group)] if asked == group else []
+
+    assert getattr(plugins(Logger("test"), points), kind) == (one,)
+    delattr(one, method)
+    with pytest.raises(StartupError, match=f"no method {method}"):
+        plugins(Logger("test"), points)
+
+
+def test_a_post_bind_plugin_is_found_and_left_out_if_it_cannot_be_used(acme: ModuleType) -> None:
+    one = SimpleNamespace(name="acme/one", version="1", on_bound=list)
+    acme.one = lambda: one  # type: ignore[attr-defined]
+
+    def points(asked: str) -> list[EntryPoint]:
+        return [EntryPoint("one", "acme_plugins:one", POST_BINDS)] if asked == POST_BINDS else []
+
+    assert plugins(Logger("test"), points).post_binds == (one,)
+    del one.version
+    assert plugins(Logger("test"), points).post_binds == ()
 
 
 UNUSABLE = [

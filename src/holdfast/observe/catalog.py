@@ -111,6 +111,7 @@ METRICS: dict[str, Metric] = {
     "scheduler_conflicts": Metric(_COUNT, "placements that the leader refused", ("code", "scheduler")),
     "scheduler_placed": Metric(_COUNT, "slots that a scheduler placed"),
     "scheduler_plugin_errors": Metric(_COUNT, "errors of plugins after a placement", ("plugin",)),
+    "scheduler_preempted": Metric(_COUNT, "slots that a scheduler preempted for others", ("rule",)),
     "scheduler_proposed": Metric(_COUNT, "slots that a scheduler proposed to place"),
     "scheduler_refused": Metric(_COUNT, "slots of proposals that the ledger refused", ("code",)),
     "scheduler_reports": Metric(_COUNT, "reports of pending reasons", ("result",)),

@@ -9,8 +9,8 @@
 
 Plugins are those of Holdfast first, then the other installed ones, by entry point.
 
-A score plugin that cannot be used is logged and left out: nodes are ranked without it. A filter plugin that cannot be
-used prevents the start, since the nodes it should exclude would be used.
+A score or post-bind plugin that cannot be used is logged and left out: nodes are ranked without it, and slots are bound
+all the same. Any other one prevents the start: what it should exclude, spare or hold back would not be.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from holdfast.wiring.process import ExitCode, StartupError, print_machine_status
 
 SCHEDULER = "scheduler"
 FILTERS, SCORES = "holdfast.filters", "holdfast.scores"
+VICTIMS, RESERVES, BINDS, POST_BINDS = "holdfast.victims", "holdfast.reserves", "holdfast.binds", "holdfast.post-binds"
 #: The package of built-in plugins, which are present independently of entry points.
 _OWN = "holdfast.core.scheduling."
 
@@ -95,20 +96,27 @@ def _installed(group: str) -> Iterable[EntryPoint]:
 
 
 def plugins(logger: Logger, points: Points = _installed) -> Plugins:
-    """Return all installed plugins; `StartupError` if a filter cannot be used."""
-    filters = [*BUILT_IN.filters]
-    for point in _others(points(FILTERS)):
-        try:
-            filters.append(_made(point, "passes", [one.name for one in filters]))
-        except Exception as error:
-            raise StartupError(f"the filter {_told(point)} cannot be used: {error}") from error
-    scores = [*BUILT_IN.scores]
-    for point in _others(points(SCORES)):
-        try:
-            scores.append(_made(point, "score", [one.name for one in scores]))
-        except Exception as error:
-            logger.error("score left out", error, plugin=_told(point))
-    return Plugins(tuple(filters), tuple(scores))
+    """Return all installed plugins; `StartupError` if one that holds something back cannot be used."""
+
+    def found(group: str, method: str, kind: str, own: tuple[Any, ...] = (), *, left_out: bool = False) -> Any:
+        every = [*own]
+        for point in _others(points(group)):
+            try:
+                every.append(_made(point, method, [one.name for one in every]))
+            except Exception as error:
+                if not left_out:
+                    raise StartupError(f"the {kind} {_told(point)} cannot be used: {error}") from error
+                logger.error(f"{kind} left out", error, plugin=_told(point))
+        return tuple(every)
+
+    return Plugins(
+        found(FILTERS, "passes", "filter", BUILT_IN.filters),
+        found(SCORES, "score", "score", BUILT_IN.scores, left_out=True),
+        found(RESERVES, "refuses", "reserve plugin"),
+        found(BINDS, "waits", "bind plugin"),
+        found(POST_BINDS, "on_bound", "post-bind plugin", left_out=True),
+        found(VICTIMS, "spares", "victim plugin"),
+    )
 
 
 def _others(points: Iterable[EntryPoint]) -> list[EntryPoint]:

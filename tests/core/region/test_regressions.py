@@ -125,6 +125,7 @@ def test_two_serving_victims_of_one_placement_cost_two_of_the_disruption_budget(
     bench.place(victims, c.SlotPlacement(0, node), c.SlotPlacement(1, node))
     bench.walk(Phase.SERVING, 0)
     bench.walk(Phase.SERVING, 1)
+    bench.pass_time()
     urgent = bench.a_workload(a_template(cpu=8000), count=1, uid=200, workload=2, priority_class="critical")
     answer = bench.refuse_place(urgent, c.SlotPlacement(0, node, waits_for=((1, 0), (1, 1))))
     assert answer.code is Code.DISRUPTION
@@ -163,6 +164,7 @@ def test_a_successor_is_not_found_running_before_its_victims_are_gone() -> None:
     victim = bench.a_workload(device, count=1)
     bench.place(victim, c.SlotPlacement(0, node, (0,)))
     bench.walk(Phase.RUNNING)
+    bench.pass_time()
     urgent = bench.a_workload(device, count=1, uid=200, workload=2, priority_class="critical")
     bench.place(urgent, c.SlotPlacement(0, node, (0,), waits_for=((1, 0),)))
     bench.accept("controller/node-health", EndSession(bench.sessions[AGENT], "silent"))
@@ -225,6 +227,7 @@ def test_a_successor_whose_victims_are_gone_can_itself_be_preempted() -> None:
     bench.accept(REPLICA, c.Stop(((1, 0),), "scaled-down"))
     bench.place(an_assignment(200, 2, whole), c.SlotPlacement(0, node, waits_for=((1, 0),)))
     bench.move(AGENT, Phase.RELEASED, "stopped")
+    bench.pass_time()
     urgent = bench.a_workload(whole, count=1, uid=300, workload=3, priority_class="critical")
     bench.place(urgent, c.SlotPlacement(0, node, waits_for=((2, 0),)))
 

@@ -25,6 +25,7 @@ def a_full_node() -> tuple[RegionBench, int, Assignment]:
     bench.place(victims, SlotPlacement(0, node), SlotPlacement(1, node))
     for ordinal in (0, 1):
         bench.walk(Phase.SERVING, ordinal)
+    bench.pass_time()
     critical = bench.a_workload(a_template(cpu=3000), 2, uid=200, workload=2, priority_class="critical", tenant="other")
     return bench, node, critical
 
@@ -66,6 +67,7 @@ def test_a_victims_port_is_free_only_once_it_is_gone() -> None:
     bench.a_grant()
     victim = bench.a_workload(a_template(cpu=6000, ports=1), count=1)
     bench.place(victim, SlotPlacement(0, node, ports=(30_000,)))
+    bench.pass_time()
     heirs = bench.a_workload(a_template(cpu=1000, ports=1), 2, uid=200, workload=2, priority_class="critical")
     first, second = (
         SlotPlacement(0, node, ports=(30_001,), waits_for=((1, 0),)),
@@ -85,6 +87,7 @@ def test_a_successor_may_take_a_device_that_nobody_has_used_yet() -> None:
     bench.a_grant()
     victim = bench.a_workload(a_template(cpu=4000, gpus=1), count=1)
     bench.place(victim, SlotPlacement(0, node, devices=(0,)))
+    bench.pass_time()
     heirs = bench.a_workload(a_template(cpu=2000, gpus=2), 2, uid=200, workload=2, priority_class="critical")
     bench.place(heirs, SlotPlacement(0, node, devices=(0, 2), waits_for=((1, 0),)))
     assert [(d.firm, d.all) for d in bench.state.node_usage[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]

@@ -73,6 +73,7 @@ def differences(model: Model, state: RegionState) -> list[str]:
             model.open_requests(),
             {(r.assignment, r.template): r.open for _, many in state.requests.items() for r in many},
         ),
+        "preemptions": (model.preempted, (place.preempted.since, place.preempted.count)),
         "over": (model.over, set(_ledger_over(state))),
         "breaches": (model.breaches, {key: (b.overshoot, b.opened) for key, b in state.breaches.items()}),
         "nodes": (
@@ -128,7 +129,9 @@ def _told(name: str, mine: Any, theirs: Any) -> str:
 def _slot(s: Any) -> tuple[Any, ...]:
     bound = (s.phase, s.node, s.epoch, s.devices, s.ports, s.firm)
     attempts = s.given_up if hasattr(s, "given_up") else s.attempts
-    return (*bound, s.assignment, s.template, s.account, s.ends, s.restarts, attempts, s.detail, s.failure)
+    told = s.receipt if hasattr(s, "receipt") else s.preempted
+    kept = (s.ends, s.restarts, attempts, s.detail, s.failure, s.bound_at, told)
+    return (*bound, s.assignment, s.template, s.account, *kept)
 
 
 def _ledger_over(state: RegionState) -> Iterator[Over]:

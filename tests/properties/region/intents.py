@@ -349,6 +349,8 @@ def keep_house(p: Program) -> Envelope[Any]:
         keys_per_actor=DEFAULTS.keys_per_actor,
         reservation_life=chance.pick((30_000, 5_000)),
         breach_deadline=chance.pick((600_000, 1)),
+        preempt_after=chance.pick((30_000, 700, 0)),
+        preempt_max=chance.pick((1_000, 1, 2)),
         **chance.pick(TIMES),
     )
     actor, command = chance.pick(

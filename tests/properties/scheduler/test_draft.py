@@ -104,10 +104,19 @@ class Drafting:
         found: dict[str, Any] = {}
         for part in (self.table, self.table.devices, self.table.occupants):
             for name, value in vars(part).items():
-                if name not in ("revision", "nodes", "usages", "attributes", "devices", "occupants", "hints"):
+                if name not in (
+                    "revision",
+                    "nodes",
+                    "usages",
+                    "attributes",
+                    "devices",
+                    "occupants",
+                    "hints",
+                    "victims",
+                ):
                     found[f"{type(part).__name__}.{name}"] = value.tolist() if hasattr(value, "tolist") else value
         found["NodeTenants.column"] = [self.table.occupants.at(row) for row in range(self.table.count)]
-        for name in ("spent", "firm", "owed", "members", "victims", "holds", "stops"):
+        for name in ("spent", "firm", "owed", "members", "victims", "holds", "stops", "later"):
             value = getattr(self.flight, name)
             found[f"flight.{name}"] = value.copy() if hasattr(value, "copy") else value
         draft = self.draft
@@ -117,6 +126,8 @@ class Drafting:
             for group in self.groups
             for entry in group.entries.values()
         ]
+        self.table.victims.count(self.table, self.state, self.flight.victims)
+        found["victims"] = (self.table.victims._any.tolist(), self.table.victims._firm.tolist())
         return {name: _copied(value) for name, value in found.items()}
 
 

@@ -2,7 +2,8 @@
 
 With a view that is current nothing is refused. With views that are old, several schedulers, answers that come late or
 never, much is; but the ledger keeps its promises, and once all have caught up they come to rest with nothing left that
-could be placed. The resync is switched off: what sleeps is woken by what cures it, or this fails.
+could be placed. The resync is switched off: what sleeps is woken by what cures it, or this fails. So is the retry of
+those who may preempt, which never rest.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from holdfast.core.model.values.resources import ZERO
 from holdfast.core.scheduling import cycle
 from holdfast.core.scheduling.scheduler import Proposal
+from holdfast.core.scheduling.victims import stage
 from tests.properties.scheduler.world import World, placeable
 from tests.support.ledgers.scheduler_world import Follower
 
@@ -28,7 +30,7 @@ NEVER_MS = 10**12
 
 @pytest.fixture(autouse=True)
 def _no_resync() -> Iterator[None]:
-    with patch.object(cycle, "RESYNC_MS", NEVER_MS):
+    with patch.object(cycle, "RESYNC_MS", NEVER_MS), patch.object(stage, "RETRY_MS", NEVER_MS):
         yield
 
 
@@ -112,3 +114,6 @@ def test_schedulers_with_old_views_come_to_rest_and_nothing_is_bound_twice(seed:
             assert not follower.scheduler.quarantine.now, "no node was at fault"
             flight = follower.scheduler.flight
             assert (flight.parts, flight.spent, flight.firm, flight.members) == ({}, {}, ZERO, {})
+            assert (flight.victims, flight.holds, flight.stops, flight.preempted) == (set(), set(), {}, 0)
+        for receipt in [slot.preempted for slot in ctx.bench.state.slots.values() if slot.preempted is not None]:
+            assert receipt.own < receipt.priority or receipt.rule == "reclaimed"

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from random import Random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.scheduler import Proposal, Scheduler
+from holdfast.core.scheduling.victims import stage
 from holdfast.core.scheduling.view import SchedulerView
 from tests.properties.scheduler.replayed_regions import FEATURES, digest
 from tests.properties.scheduler.world import World
@@ -51,6 +53,7 @@ def as_decided(attempt: Proposal | None) -> object:
     return attempt.command, attempt.view, attempt.policy, replace(attempt.decision, in_flight=())
 
 
+@patch.object(stage, "RETRY_MS", 0)  # who may preempt looks for victims at times: here, always
 @given(st.integers(0, 2**32))
 @settings(max_examples=80)
 def test_a_scheduler_that_starts_anew_decides_as_one_that_heard_every_change(seed: int) -> None:

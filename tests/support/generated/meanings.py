@@ -103,4 +103,6 @@ SETTINGS = {
     "rebalance_window": "window in which offers back are counted; then the split over regions is examined again",
     "rebalance_max": "replicas that a region may offer back in one window (a number)",
     "offer_life": "an offer of replicas back to the platform stays open",
+    "preempt_after": "a replica runs before work of higher priority may preempt it; reclaimable work has no such time",
+    "preempt_max": "replicas that may be preempted per minute in a region (a number)",
 }

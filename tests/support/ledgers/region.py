@@ -239,6 +239,10 @@ class RegionBench:
             if target is phase:
                 return
 
+    def pass_time(self, ms: int = 60_000) -> None:
+        """Let time pass: by default, what runs may then be preempted."""
+        self.at += ms
+
     def branch(self) -> RegionBench:
         """Another bench that goes on from here, on a fork of the state."""
         other = RegionBench.__new__(RegionBench)

@@ -66,6 +66,7 @@ class DecisionView(Struct, frozen=True, rename="camel"):
     The fields `view` and `policy` are the revisions of the state and of the policy it used; `inFlight` is the number of
     its unanswered proposals. `requests` and `placements` contain a few entries that match the query; `requestCount` and
     `placed` count all. `candidateCount` counts the best nodes; `candidates` lists them to callers who see all tenants.
+    `preempted` is the number of replicas that stop for the placements.
     """
 
     revision: Revision
@@ -92,6 +93,7 @@ class DecisionView(Struct, frozen=True, rename="camel"):
     refused: tuple[RejectionCountView, ...] = ()
     reasons: tuple[PendingReason, ...] = ()
     next_owner: str = ""
+    preempted: int = 0
 
 
 _SILENT = SchedulingPass((), "", 0, "", "")
@@ -130,6 +132,7 @@ def decision_view(page: DecisionPage, told: DecisionRecord, region: str, *, node
         refused=tuple(RejectionCountView(*one) for one in decided.refused),
         reasons=decided.reasons,
         next_owner=found.next_owner,
+        preempted=found.preempted,
     )
 
 

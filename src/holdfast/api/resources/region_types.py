@@ -102,10 +102,25 @@ class ReplicaSpec(Document, frozen=True):
     account: str = ""
 
 
+class PreemptionView(Document, frozen=True):
+    """One replica took the place of another: by which rule, with which priorities, and when.
+
+    The rule is `priority`, or `reclaimed` for recovery. Names of another tenant are empty in the view of a tenant.
+    """
+
+    at: Instant
+    rule: str
+    successor: str
+    victim: str
+    priority: int
+    victim_priority: int
+
+
 class ReplicaStatus(Document, frozen=True):
     """The state of a replica. `stage` is request, reservation or binding; `by` made the last change, for `cause`.
 
-    `detail` adds to the cause. `failure` is the last failure, until the replica runs another template.
+    `detail` adds to the cause. `failure` is the last failure, until the replica runs another template. `preempted` is
+    the last preemption of this replica; `preempts` are the replicas whose place it took.
     """
 
     stage: str
@@ -124,6 +139,8 @@ class ReplicaStatus(Document, frozen=True):
     firm: bool = True
     detail: str = ""
     failure: Failure | None = None
+    preempted: PreemptionView | None = None
+    preempts: tuple[PreemptionView, ...] = ()
 
 
 class ReplicaView(Document, frozen=True, tag="Replica"):

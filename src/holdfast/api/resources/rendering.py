@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast.api.kinds import ResourceKind
@@ -134,11 +134,33 @@ def _replica(state: Any, name: str, key: Any, row: Any) -> region_types.ReplicaV
     stage = "request" if row.phase is PENDING else "reservation" if row.phase is RESERVED else "binding"
     status = view_from(
         region_types.ReplicaStatus, row, stage=stage, node=node.name if node is not None else "",
-        waits_for=len(row.waits_for),
+        waits_for=len(row.waits_for), preempted=_preemption(state, row),
+        preempts=tuple([one for one in _preemptions(state, row) if one is not None]),
     )  # fmt: skip
     return region_types.ReplicaView(
         meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status
     )
+
+
+def _preemption(state: Any, victim: Any) -> region_types.PreemptionView | None:
+    """Return the last preemption of a slot. The names of the successor are those of that time."""
+    told = victim.preempted
+    if told is None:
+        return None
+    assignment, region = state.assignments[victim.assignment], state.region.name
+    return region_types.PreemptionView(
+        told.at, told.rule, f"{told.tenant}/{told.workload_name}/{region}/{told.successor[1]}",
+        f"{assignment.tenant}/{assignment.workload_name}/{region}/{victim.ordinal}", told.priority, told.own,
+    )  # fmt: skip
+
+
+def _preemptions(state: Any, successor: Any) -> Iterator[region_types.PreemptionView | None]:
+    """Yield the preemptions for a slot, as its victims were told of them."""
+    for key in successor.victims:
+        victim = state.slots.get(key)
+        told = victim.preempted if victim is not None else None
+        if told is not None and told.successor == (successor.workload, successor.ordinal):
+            yield _preemption(state, victim)
 
 
 def _endpoint(state: Any, name: str, key: Any, row: Any) -> region_types.EndpointView:

@@ -7,6 +7,8 @@
 A tenant does not see objects of others, including nodes reserved for others. In objects of no tenant it does not see
 parts about others, and how much others use. Free text of users or schedulers may name any tenant: a text that names
 another tenant is left out completely. What a tenant itself sent stays unchanged.
+
+Size: what a caller sees is decided in this place alone.
 """
 
 from __future__ import annotations
@@ -235,9 +237,24 @@ def _region(found: reported_types.RegionView, _tenant: str) -> reported_types.Re
 
 
 #: By kind: the document without the parts about others.
+def _replica(found: region_types.ReplicaView, tenant: str) -> region_types.ReplicaView:
+    """Return the replica without the names of others that took its place, or whose place it took."""
+
+    def cleared(one: region_types.PreemptionView) -> region_types.PreemptionView:
+        names = (name if name.partition("/")[0] == tenant else "" for name in (one.successor, one.victim))
+        successor, victim = names
+        return replace(one, successor=successor, victim=victim)
+
+    status = found.status
+    preempted = cleared(status.preempted) if status.preempted is not None else None
+    told = replace(status, preempted=preempted, preempts=tuple([cleared(one) for one in status.preempts]))
+    return replace(found, status=told)
+
+
 _PARTS: dict[str, Callable[[Any, str], Any]] = {
     "Node": _node,
     "RecoveryBudget": _budget,
     "SchedulerPolicy": _policy,
     "Region": _region,
+    "Replica": _replica,
 }

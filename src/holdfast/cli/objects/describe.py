@@ -10,7 +10,7 @@ from holdfast.cli.command import ObjectArgument, command, make_app
 from holdfast.cli.connect import ApiClient, connect, explain_errors, to_cli_error
 from holdfast.cli.context import resolve
 from holdfast.cli.options import GlobalOptions, print_note
-from holdfast.cli.output import conditions, field_path, printer, regional_status
+from holdfast.cli.output import conditions, explanation, field_path, printer, regional_status
 from holdfast.cli.targets import ObjectRef, region_for, resolve_object
 
 app = make_app()
@@ -28,7 +28,8 @@ def describe(options: GlobalOptions, words: ObjectArgument) -> None:
     for section in (_head(one.kind, found), _body("Spec", found.get("spec")), _body("Status", _facts(found))):
         if section:
             printer.print_data(section)
-    for title, lines in (*regional_status.status_sections(found.get("status") or {}), *_related(client, one)):
+    status = found.get("status") or {}
+    for title, lines in (*regional_status.status_sections(status), *_preemptions(found), *_related(client, one)):
         printer.print_data(f"{printer.paint(title, 'bold')}\n{_indented(lines)}")
     printer.print_data(_ending(found, one, region))
 
@@ -60,8 +61,16 @@ def _head(kind: ResourceKind, found: Mapping[str, Any]) -> str:
 
 def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the status without the parts that have their own sections."""
-    later = ("conditions", *regional_status.PARTS)
+    later = ("conditions", "preempted", "preempts", *regional_status.PARTS)
     return {key: value for key, value in (found.get("status") or {}).items() if key not in later}
+
+
+def _preemptions(found: Mapping[str, Any]) -> Iterator[regional_status.Section]:
+    """Yield what a replica was told when it was preempted, and what it preempted."""
+    status = found.get("status") or {}
+    told = [*([status["preempted"]] if status.get("preempted") else []), *(status.get("preempts") or ())]
+    if told:
+        yield "Preemption", [explanation.preemption(one) for one in told]
 
 
 def _body(title: str, values: Any) -> str:

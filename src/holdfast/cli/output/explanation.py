@@ -83,6 +83,18 @@ def _phase(replica: Document | None) -> Iterator[str]:
     node = f" on {status['node']}" if status.get("node") else ""
     cause = f": {status['cause']}" if status.get("cause") else ""
     yield f"  {status.get('phase')}{node}, for {printer.format_age(status.get('since'))}, by {status.get('by')}{cause}"
+    if status.get("preempted"):
+        yield f"  {preemption(status['preempted'])}"
+    yield from (f"  {preemption(one)}" for one in status.get("preempts") or ())
+
+
+def preemption(one: Document) -> str:
+    """Tell of a preemption, the same to the victim and to its successor."""
+    victim, successor = (one.get(key) or "a replica of another tenant" for key in ("victim", "successor"))
+    why = f"class priority {one.get('priority')} over {one.get('victimPriority')}"
+    if one.get("rule") == "reclaimed":
+        why = f"recovery takes back what reclaimable work borrowed; {why}"
+    return f"{successor} took the place of {victim} at {one.get('at')}: {why}"
 
 
 def explain_decision(one: Document) -> Iterator[str]:
@@ -97,6 +109,7 @@ def explain_decision(one: Document) -> Iterator[str]:
         ("nodes examined", printer.format_value(one.get("examined"))),
         ("revision", printer.format_value(one.get("revision"))),
         ("quota", "; ".join(map(_quota, one.get("quota") or ())) or "-"),
+        ("preempted", f"replicas that stop for it: {one.get('preempted')}" if one.get("preempted") else "-"),
         ("next", printer.format_value(one.get("nextOwner"))),
     ]
     yield printer.pairs([row for row in rows if row[1] not in ("", "-")], "  ")

@@ -22,7 +22,7 @@ from holdfast.core.model.records.grants import AcceptedGrant
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.servers import ServerToken
-from holdfast.core.model.records.slots import PendingReason, Reservation
+from holdfast.core.model.records.slots import PendingReason, PreemptionReceipt, Reservation
 from holdfast.core.model.values.ranges import Ordinals, expanded, ranges_of
 from holdfast.core.model.values.structs import Instant, Revision, Row, SlotKey
 from holdfast.core.region.commands import RemovedObject, ShippedRegion, SlotPlacement
@@ -110,9 +110,14 @@ class SlotsMoved(Row, frozen=True, tag="slots-moved"):
 
 
 class SlotStop(Row, frozen=True):
+    """One slot that must end, the template that its ordinal gets next, and the receipt of a victim."""
+
     slot: SlotKey
     node: Revision
     next_template: str
+    receipt: PreemptionReceipt | None = None
+
+    ADDED: ClassVar[Mapping[str, int]] = {"receipt": 3}
 
 
 class SlotsStopping(Row, frozen=True, tag="slots-stopping"):

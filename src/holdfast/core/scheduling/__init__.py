@@ -14,10 +14,12 @@ gates, and the ledger checks every proposal again. Nothing here imports a handle
 - `fill`              ranked nodes -> a node for each slot: pack, spread, or by domain
 - `selection`         one pass: filter, score, rank, fill
 - `shortlist`         one list of ranked nodes for several similar groups
+- `victims`           preemption: nodes and victims for a slot that no node accepts
 - `pending_reasons`   computes why a request waits, as a tree of codes and counts; nearest fit, never fits
 - `queue`             waiting requests, proposals in flight, unblock rules
 - `evidence`          the stored part of a pass
-- `proposal_builder`  selected nodes -> placements with devices (`nodes.devices`), deducted when added, kept or undone
+- `proposal_builder`  selected nodes -> placements with devices (`nodes.devices`), deducted as they are added;
+                      kept or taken back
 - `view`              the input of a cycle, and what it says of requests that wait
 - `cycle`             one scheduling cycle over the queue -> at most one proposal
 - `resync`            comparison of view and state, a few rows at a time

@@ -42,6 +42,7 @@ from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockR
 from holdfast.core.scheduling.scores.own_part import shared_profile
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
+from holdfast.core.scheduling.victims.stage import PreemptionStage
 from holdfast.core.scheduling.view import SchedulerView, UnplacedRequest
 
 #: Period in which every blocked group is tried again, whatever changed (RULES 21).
@@ -78,6 +79,7 @@ class SchedulingCycle:
         self.rules: SchedulingProfile | None = None
         self.draft = ProposalBuilder(view.state, view.now, table, flight)
         self._shortlists = Shortlists(table)
+        self._preemptions = PreemptionStage(self.draft, table, flight, view.state, view.now, plugins.victims)
         #: Whether the proposal reserves and binds later.
         self.waits_to_bind = False
         self.passes: list[SchedulingPass] = []
@@ -282,19 +284,25 @@ class SchedulingCycle:
         choice = self._choose(group, len(slots), seed) if slots else NOTHING_CHOSEN
         before = len(self.draft.groups)
         placed = self.draft.add(group, slots, choice.rows, pay.each) if choice.rows else 0
+        if not placed and pay.most and not self.waits_to_bind:
+            placed = self._preemptions.place(group, entries, self._most, lambda: self._passing(group, seed))
+            if not placed and self._preemptions.is_cut:
+                self.is_cut = True
+                return False
         if not placed:
             self._block_unplaced(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
             return False
         self._most -= placed
-        if group.resynced and not self._is_cured_by(self.draft.parts[:-1], ask):
+        # Who may preempt is tried again at times, whatever changed.
+        if group.resynced and choice.rows and not self._is_cured_by(self.draft.parts[:-1], ask):
             self.resync_hits += placed
         if self._searched:
             self._walks.update(self._searched & {_searched_as(ask)})
         outcome = "placed" if placed == wanted else "placed in part"
         mine = {(one.assignment, one.template) for one in self.draft.groups[before:]}
-        self.passes.append(
-            pass_evidence(self._state, group, [one for one in entries if one.key in mine], outcome, choice, seed)
-        )
+        preempted = 0 if choice.rows else self.draft.victims_since(before)
+        asked = [one for one in entries if one.key in mine]
+        self.passes.append(pass_evidence(self._state, group, asked, outcome, choice, seed, preempted=preempted))
         return True
 
     def _is_cured_by(self, parts: Collection[ProposedPart], ask: SlotAsk) -> bool:
@@ -303,12 +311,15 @@ class SchedulingCycle:
         return any(scope in scopes for part in parts for scope, _, _ in part.stands)
 
     def _choose(self, group: RequestGroup, count: int, seed: int) -> NodeSelection:
-        assert self.rules is not None
-        avoided = tuple(sorted(self._overrides.zones))
-        passing = PassContext(self._table, group.ask, self.rules, seed, self._domains(group.ask), avoided)
+        passing = self._passing(group, seed)
         if count == 1 and passing.domains is None:
             return self._shortlists.choose(passing)
         return select_nodes(passing, count)
+
+    def _passing(self, group: RequestGroup, seed: int) -> PassContext:
+        assert self.rules is not None
+        avoided = tuple(sorted(self._overrides.zones))
+        return PassContext(self._table, group.ask, self.rules, seed, self._domains(group.ask), avoided)
 
     def _domains(self, ask: SlotAsk) -> DomainRules | None:
         if not has_domain_rules(ask.template):
@@ -340,6 +351,8 @@ class SchedulingCycle:
             nearest = nearest_fit(self._table, group.ask, self._overrides, self._domains(group.ask))
             until = min((one.ends for one in self._overrides.zones.values()), default=0)
             reasons = pending_reasons(choice.rejected, waiting, nearest, never=never_fits(self._table, group.ask))
+        retry = self._preemptions.retry_at(group)
+        until = min([time for time in (until, retry) if time], default=0)
         found = pass_evidence(self._state, group, entries, "waiting", choice, seed, nearest)
         self._block(group, entries, why, reasons, until, found)
 

@@ -21,6 +21,7 @@ def pass_evidence(
     choice: NodeSelection = NOTHING_CHOSEN,
     seed: int = 0,
     nearest: str = "",
+    preempted: int = 0,
 ) -> SchedulingPass:
     """Return the evidence for these requests of a group."""
     requests = tuple((uid, state.assignments[uid].generation) for uid, _ in (entry.key for entry in entries))
@@ -37,4 +38,5 @@ def pass_evidence(
         rejected=tuple((code.value, detail, count) for (code, detail), count in choice.rejected.items()),
         nearest=nearest,
         candidates=choice.candidates,
+        preempted=preempted,
     )

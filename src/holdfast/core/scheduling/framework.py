@@ -3,6 +3,7 @@
     filter   the rows of a window that accept the slot: one mask per requirement, with its text
     score    a rank per row, from 0 to 1000
     bind     whether slots are reserved first, or placed and bound in one commit
+    victim   may spare a slot that work of higher priority would preempt
     reserve  may decline a reserved slot before it is bound
     post-bind  receives bound slots
 
@@ -12,13 +13,14 @@ request group is blocked with the plugin's name as reason, and others continue.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.policies import PlacementStrategy, PolicyDocument
+from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.nodes.table import BEST as BEST
@@ -46,6 +48,16 @@ class ScorePlugin(Protocol):
 
     def score(self, window: NodeWindow) -> Numbers | None:
         """Return an int64 score per row, from 0 to `BEST`; None if it ranks all rows alike."""
+
+
+class VictimPlugin(Protocol):
+    """Spares slots that may be preempted by priority, budget and run time."""
+
+    name: str
+    version: str
+
+    def spares(self, ask: SlotAsk, victim: Slot) -> bool:
+        """Return whether the slot is left running, though `ask` could take its place."""
 
 
 class ReservePlugin(Protocol):
@@ -94,6 +106,7 @@ class Plugins(Struct, frozen=True):
     reserves: tuple[ReservePlugin, ...] = ()
     binds: tuple[BindPlugin, ...] = ()
     post_binds: tuple[PostBindPlugin, ...] = ()
+    victims: tuple[VictimPlugin, ...] = ()
 
 
 class WeightedScore(Struct, frozen=True):
@@ -128,6 +141,17 @@ WEIGHTS: dict[PlacementStrategy, dict[str, int]] = {
     PlacementStrategy.PACK: {"packing": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 1, "warm": 2, "load": 1},
     PlacementStrategy.SPREAD: {"emptiness": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 2, "warm": 2, "load": 1},
 }
+
+
+def spares(plugins: Iterable[VictimPlugin], ask: SlotAsk, victim: Slot) -> bool:
+    """Return whether a plugin spares a victim."""
+    for one in plugins:
+        try:
+            if one.spares(ask, victim):
+                return True
+        except Exception as error:
+            raise PluginError(one.name, error) from error
+    return False
 
 
 def profile_for(plugins: Plugins, document: PolicyDocument) -> SchedulingProfile:

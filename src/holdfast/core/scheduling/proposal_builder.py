@@ -105,6 +105,10 @@ class ProposalBuilder:
         if not self._depth:
             self._steps.clear()
 
+    def victims_since(self, groups: int) -> int:
+        """Return the number of victims of all groups after the first ones."""
+        return sum([len(one.waits_for) for group in self.groups[groups:] for one in group.placements])
+
     def slots(self, entries: list[QueuedRequest], payable: int, most: int) -> list[Waiting]:
         """Return the slots that can be paid for, in order. Charged slots need no payer."""
         found: list[Waiting] = []
@@ -254,7 +258,7 @@ class ProposalBuilder:
         if len(picked) < template.gpus or len(ports) < template.ports:
             return None
         placement = SlotPlacement(ordinal, uid, picked, ports, takeover.victims, takeover.hold)
-        claim = claim_of(self._state, ask, placement, freed)
+        claim = claim_of(self._state, ask, placement, freed, takeover)
         devices.take(row, uid, claim.devices)
         return placement, claim
 

@@ -23,6 +23,7 @@ from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.model.values.structs import Duration, Instant, Revision, SlotKey
 from holdfast.core.region import watch
 from holdfast.core.region.commands import Propose
+from holdfast.core.region.queries.preemptions import BY_PRIORITY, BY_RECOVERY
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.cycle import SchedulingCycle
@@ -234,6 +235,22 @@ class Scheduler:
             self._landed_in_part(attempt, unmet)
         elif attempt.command.bind:
             self.on_bound(attempt)
+
+    def preempted_by(self, attempt: Proposal, unmet: list[RefusedPart]) -> dict[str, int]:
+        """Return how many slots a proposal has preempted, by rule, except for the `unmet` parts."""
+        groups, found = attempt.command.groups, dict[str, int]()
+        lost = {
+            (groups[one.group].assignment, groups[one.group].template, groups[one.group].placements[one.index].ordinal)
+            for one in unmet
+        }
+        for part in self.flight.parts.get(attempt.number, ()):
+            slots = [(*entry.key, one.ordinal) for entry, placements in part.placed for one in placements]
+            for slot, claim in zip(slots, part.claims, strict=False):
+                taken = claim.takeover
+                for rule, count in ((BY_PRIORITY, taken.limited), (BY_RECOVERY, taken.reclaimed)):
+                    if count and slot not in lost:
+                        found[rule] = found.get(rule, 0) + count
+        return found
 
     def _landed_in_part(self, attempt: Proposal, unmet: list[RefusedPart]) -> None:
         """Back off groups without a placement; reset the back-off of groups placed in full."""

@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.partial import RefusedPart, decode_refused_parts
-from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
+from holdfast.core.ledger.revision import INDEX_MAX, format_revision, pack_revision
 from holdfast.core.scheduling.cycle import RESYNC_MS
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.resync import PIECE, Found
@@ -216,6 +216,9 @@ class SchedulerLoop:
             unmet = decode_refused_parts(answer.answer)
             self._metrics.count("scheduler_placed", slots - len(unmet))
             self._count_unmet(unmet)
+            for rule, count in self.scheduler.preempted_by(attempt, unmet).items():
+                self._metrics.count("scheduler_preempted", count, rule=rule)
+                self._logger.info("preempted", slots=count, rule=rule, revision=format_revision(answer.revision))
             self.scheduler.on_accepted(attempt, answer.revision, unmet)
             await self._binding.after(attempt, unmet)
         except Unavailable as error:

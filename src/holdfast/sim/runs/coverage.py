@@ -75,6 +75,7 @@ REQUIRED_EVENTS = {
     "moved.probe-failed": "processes that their agent ended for not answering",
     "moved.restarted": "processes that were restarted on their node",
     "stopped.not-allowed": "replicas that were evicted",
+    "stopped.preempted": "replicas that were preempted",
     "stopped.grant-ended": "replicas whose emergency quota ended",
     "released.given-up": "replicas that reached the restart limit",
     "released.expired": "reservations that were not bound in time",

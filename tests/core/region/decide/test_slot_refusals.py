@@ -126,6 +126,7 @@ def test_a_refusal_says_what_to_wait_for_only_where_waiting_helps() -> None:
 def test_a_victim_stands_on_the_node_that_its_heir_is_to_have() -> None:
     bench, _, _ = a_bench()
     other = bench.a_node("n2")
+    bench.pass_time()
     heir = bench.a_workload(a_template(cpu=8_000), 1, uid=200, workload=2, priority_class="critical")
     for node, victim in ((other, (1, 0)), (bench.slot().node, (1, 9))):
         assert bench.refuse_place(heir, c.SlotPlacement(0, node, waits_for=(victim,))).code is Code.NOT_FOUND

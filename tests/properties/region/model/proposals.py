@@ -13,6 +13,7 @@ from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose
 from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
+from holdfast.core.model.records.slots import PreemptionReceipt
 from holdfast.core.model.values.ranges import contains
 from holdfast.core.region import commands as c
 from tests.properties.region.model.objects import NAMED_MAX, asks_for
@@ -90,6 +91,8 @@ def _or_stale(before: Model, group: c.PlacementGroup, placement: c.SlotPlacement
     slot = before.slots.get((before.assignments[group.assignment].workload, placement.ordinal))
     node = before.nodes.get(placement.node)
     newer = slot is not None and slot.changed > view
+    victims = [before.slots[key] for key in placement.waits_for if key in before.slots]
+    newer |= any(victim.changed > view for victim in victims)
     newer |= node is not None and (node.changed > view or (code in ROOM_CODES and node.room_changed > view))
     return Code.STALE if view and newer else code
 
@@ -112,7 +115,7 @@ def _place(
         return Code.NOT_FOUND
     refused = refuse_node(model, node, template, assignment, sender.at)
     refused = refused or _refuse_crowd(model, node, template, assignment, sender.at)
-    refused = refused or _refuse_victims(model, placement, assignment, before)
+    refused = refused or _refuse_victims(model, placement, assignment, before, sender.at)
     refused = refused or _refuse_hold(model, placement, assignment, sender.at)
     refused = refused or _refuse_fit(model, node, placement, template, firm=_firm(model, assignment))
     return refused or _take(model, slot, placement, assignment, sender, bind=bind)
@@ -194,8 +197,11 @@ def _is_member(model: Model, slot: Slot, group: str, tenant: str) -> bool:
     return model.assignments[slot.assignment].tenant == tenant and group in names
 
 
-def _refuse_victims(model: Model, placement: c.SlotPlacement, assignment: Assignment, before: Model) -> Code | None:
+def _refuse_victims(
+    model: Model, placement: c.SlotPlacement, assignment: Assignment, before: Model, at: int
+) -> Code | None:
     """Victims stand there already, wait for nobody, have no other heir, and may be stopped for this one."""
+    stopped = 0
     if len(set(placement.waits_for)) < len(placement.waits_for):
         return Code.MALFORMED
     costs: dict[int, int] = {}
@@ -217,6 +223,10 @@ def _refuse_victims(model: Model, placement: c.SlotPlacement, assignment: Assign
         theirs = model.classes.get(model.assignments[victim.assignment].priority_class)
         if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
             return Code.PRIORITY
+        young = victim.firm and at < victim.bound_at + model.settings.preempt_after
+        if young or model.preemptions(at) + stopped >= model.settings.preempt_max:
+            return Code.TOO_EARLY
+        stopped += 1
         if victim.phase is Phase.SERVING:
             cost = costs.get(victim.assignment, 0)
             if model.disruption_left(victim.assignment, cost) <= 0:
@@ -285,10 +295,19 @@ def _take(
         return code
     slot.changed, slot.reported = model.here, model.here if bind else 0
     slot.ends = 0 if bind else sender.at + model.settings.reservation_life
+    slot.bound_at = sender.at if bind else 0
     model.touch_room(slot.node)
     for victim in stopped.values():
         if victim.phase is not Phase.TERMINATING:
             borrowed = assignment.purpose is AssignmentPurpose.RECOVERY and not victim.firm
+            theirs = model.classes.get(model.assignments[victim.assignment].priority_class)
+            victim.receipt = PreemptionReceipt(
+                slot.key, assignment.tenant, assignment.workload_name, "reclaimed" if borrowed else "priority",
+                model.classes[assignment.priority_class].spec.priority,
+                0 if theirs is None else theirs.spec.priority, sender.at,
+            )  # fmt: skip
+            if not borrowed:
+                model.count_preemption(sender.at)
             terminate(model, victim, "reclaimed" if borrowed else "preempted", victim.following)
     return None
 

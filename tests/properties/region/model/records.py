@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NodeHealth
-from holdfast.core.model.records.slots import Failure, ReservationPurpose
+from holdfast.core.model.records.slots import Failure, PreemptionReceipt, ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import SlotKey
 from holdfast.core.region.commands import AdministerNode, RegisterNode, ReportNode
@@ -70,6 +70,8 @@ class Slot:
     detail: str = ""
     failure: Failure | None = None
     given_up: int = 0
+    bound_at: int = 0
+    receipt: PreemptionReceipt | None = None
 
     @property
     def key(self) -> SlotKey:

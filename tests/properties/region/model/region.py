@@ -91,6 +91,8 @@ class Model:
     examined: dict[tuple[int, str], int] = field(default_factory=dict)
     #: By how much each is broken, and since when.
     breaches: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    #: Since when preemptions are counted, and how many there were.
+    preempted: tuple[int, int] = (0, 0)
     #: Batch work that does not come back.
     over: set[Over] = field(default_factory=set)
 
@@ -256,6 +258,7 @@ class Model:
                 cause=cause, account=slot.account if enough else "", detail=detail,
                 failure=Failure(cause, detail, at) if cause == "declined" else same,
                 given_up=slot.given_up + (cause == "given-up") if slot.following == slot.template else 0,
+                receipt=slot.receipt,
             )  # fmt: skip
 
     def still_counts(self, over: Over) -> bool:
@@ -265,6 +268,15 @@ class Model:
             return False
         asked = terms.batch and over.template in [share.template for share in terms.shares]
         return terms.stage is AssignmentStage.ENDED or asked
+
+    def preemptions(self, at: int) -> int:
+        """How many there were in the minute that began with the first of them."""
+        since, count = self.preempted
+        return count if since <= at < since + 60_000 else 0
+
+    def count_preemption(self, at: int) -> None:
+        since, count = self.preempted
+        self.preempted = (since, count + 1) if self.preemptions(at) else (at, 1)
 
     def forget_over(self) -> None:
         self.over = {over for over in self.over if self.still_counts(over)}

@@ -50,6 +50,7 @@ def bind(model: Model, command: c.Bind, sender: Sender) -> Code | Parts:
             lost[0, index] = code or Code.NOT_FOUND
         else:
             slot.phase, slot.cause, slot.detail, slot.ends = Phase.BOUND, "bound", "", 0
+            slot.bound_at = sender.at
             slot.changed = slot.reported = model.here
     return lost
 

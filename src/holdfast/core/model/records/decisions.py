@@ -49,7 +49,7 @@ class SchedulingPass(Row, frozen=True):
     """The result of one pass for equal requests: rejected nodes and reasons, candidates, and the next owner.
 
     The `requests` are assignments with the examined generation; groups of a proposal are in the same order. `rejected`
-    counts examined nodes by code and detail.
+    counts examined nodes by code and detail. `preempted` is the number of slots that stop for the placements.
     """
 
     requests: tuple[tuple[Revision, int], ...]
@@ -63,6 +63,9 @@ class SchedulingPass(Row, frozen=True):
     rejected: tuple[tuple[str, str, int], ...] = ()
     nearest: str = ""
     candidates: tuple[Candidate, ...] = ()
+    preempted: int = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"preempted": 3}
 
 
 class DecisionEvidence(Row, frozen=True, tag="decision"):

@@ -20,6 +20,29 @@ class Failure(Row, frozen=True):
     at: Instant
 
 
+class PreemptionReceipt(Row, frozen=True):
+    """What a victim is told: who took its place, by which rule, with which priorities, and when.
+
+    `rule` is `priority`, or `reclaimed`: recovery takes back what reclaimable work borrowed. `priority` is that of the
+    successor's class, `own` that of the victim's. Names are those of that time: the successor may be gone.
+    """
+
+    successor: SlotKey
+    tenant: str
+    workload_name: str
+    rule: str
+    priority: int
+    own: int
+    at: Instant
+
+
+class PreemptionWindow(Row, frozen=True):
+    """How many slots were preempted in a region since the window began."""
+
+    since: Instant = 0
+    count: int = 0
+
+
 class Slot(Row, frozen=True):
     """One ordinal of a workload. Its identity is (workload uid, ordinal).
 
@@ -29,7 +52,9 @@ class Slot(Row, frozen=True):
     `by`, `since`, `cause` and `evidence` are the actor of the last move, its time, its cause and the revision of the
     actor's view; `detail` is the actor's comment. `failure` is the last failure, under this epoch or an earlier one of
     the same template. `firm` work stays; other work may be reclaimed. `reported` is the revision of the binding, or of
-    the agent's last report. `attempts` counts how often agents gave up the ordinal under this template.
+    the agent's last report. `attempts` counts how often agents gave up the ordinal under this template. `bound_at` is
+    the time of the binding, 0 without one. `preempted` is the receipt of the ordinal's last preemption, and `victims`
+    are the slots after which this one was placed: their receipts name it.
     """
 
     workload: Revision
@@ -57,6 +82,11 @@ class Slot(Row, frozen=True):
     detail: str = ""
     failure: Failure | None = None
     attempts: int = 0
+    bound_at: Instant = 0
+    preempted: PreemptionReceipt | None = None
+    victims: tuple[SlotKey, ...] = ()
+
+    ADDED: ClassVar[Mapping[str, int]] = {"bound_at": 3, "preempted": 3, "victims": 3}
 
 
 class FinishedOrdinals(Row, frozen=True):

@@ -5,6 +5,9 @@ All times are in milliseconds. `settings_problems` returns the guarantees that a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from msgspec import Struct
 
 from holdfast.core.model.values.structs import Document, Duration
@@ -41,6 +44,10 @@ class Settings(Document, frozen=True):
     rebalance_window: Duration = 60_000
     rebalance_max: int = 100
     offer_life: Duration = 300_000
+    preempt_after: Duration = 30_000
+    preempt_max: int = 1_000
+
+    ADDED: ClassVar[Mapping[str, int]] = {"preempt_after": 3, "preempt_max": 3}
 
 
 DEFAULTS = Settings()
@@ -79,13 +86,13 @@ def settings_problems(settings: Settings) -> list[str]:
     found = [
         f"{name} must be above zero"
         for name in s.__struct_fields__
-        if getattr(s, name) <= 0 and name not in ("drift_per_million", "grace")
+        if getattr(s, name) <= 0 and name not in ("drift_per_million", "grace", "preempt_after")
     ]
     found += [f"{name} may be at most {NUMBER_MAX}" for name in s.__struct_fields__ if getattr(s, name) > NUMBER_MAX]
     if s.fence_time > FENCE_MAX:
         found.append(f"fence_time may be at most {FENCE_MAX}: a fence that has begun is not shortened")
-    if s.drift_per_million < 0 or s.grace < 0:
-        found.append("drift_per_million and grace cannot be negative")
+    if s.drift_per_million < 0 or s.grace < 0 or s.preempt_after < 0:
+        found.append("drift_per_million, grace and preempt_after cannot be negative")
     if s.proof_interval * 5 > s.session_lease:
         found.append("proof_interval may be at most a fifth of session_lease: a session must survive missed renewals")
     if s.fence_time < with_drift(s.session_lease, s) + s.grace + s.kill_margin:

@@ -1,8 +1,8 @@
 """Placements after victims that must end first, or out of a hold that they use up.
 
 Victims stop and the successor is bound in one commit. It inherits exactly the capacity that they free, on that node and
-those devices (RULES 15). A victim has at most one successor. Preemption requires a strictly lower static priority.
-Recovery takes back reclaimable capacity without the disruption budget.
+those devices (RULES 15). A victim has at most one successor, and gets a receipt. Which slots may be victims is decided
+in `region.queries.preemptions`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
+from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.node_usage import DeviceUsage, NodeUsage
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Reservation, Slot
@@ -19,8 +19,8 @@ from holdfast.core.region.commands import SlotPlacement
 from holdfast.core.region.decide.proposal_scratch import ProposalScratch
 from holdfast.core.region.decide.proposal_terms import GroupTerms
 from holdfast.core.region.events import HoldEnded, SlotsStopping, SlotStop
-from holdfast.core.region.queries.assignments import disruption_left
 from holdfast.core.region.queries.feasibility import Infeasible, fits
+from holdfast.core.region.queries.preemptions import is_reclaimed, preemptor_of, receipt_for, refuse_victim
 from holdfast.core.region.state.node_usage import remaining_victims, with_slot, without_hold
 
 
@@ -62,7 +62,8 @@ def _victims(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement
     found = []
     if len({*placement.waits_for}) != len(placement.waits_for):
         return Infeasible(Code.MALFORMED, "a victim is named twice")
-    serving_lost = dict(trial.succession.serving_lost)
+    serving_lost, stopped = dict(trial.succession.serving_lost), trial.succession.preempted
+    preemptor = preemptor_of(trial.state, terms.assignment)
     for key in placement.waits_for:
         victim = trial.slot_of(key)
         if victim is None or victim.node != placement.node:
@@ -70,31 +71,17 @@ def _victims(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement
         if victim.successor is not None or key in trial.succession.victims:
             return Infeasible(Code.IN_USE, f"another slot already waits for {key}")
         if victim.phase is not Phase.TERMINATING:
-            misfit = _may_stop(trial, terms, victim, serving_lost.get(victim.assignment, 0))
+            lost = serving_lost.get(victim.assignment, 0)
+            misfit = refuse_victim(trial.state, trial.case.at, preemptor, victim, stopped, lost)
             if misfit is not None:
                 return misfit
+            stopped += not is_reclaimed(preemptor, victim)
             if victim.phase is Phase.SERVING:
                 serving_lost[victim.assignment] = serving_lost.get(victim.assignment, 0) + 1
         elif remaining_victims(trial.state, victim):
             return Infeasible(Code.IN_USE, f"slot {key} itself waits for victims")
         found.append(victim)
     return found
-
-
-def _may_stop(trial: ProposalScratch, terms: GroupTerms, victim: Slot, lost: int) -> Infeasible | None:
-    key = (victim.workload, victim.ordinal)
-    if victim.phase not in STOPPABLE or remaining_victims(trial.state, victim):
-        return Infeasible(Code.WRONG_PHASE, f"slot {key} is {victim.phase} and cannot be preempted")
-    if terms.recovery and not victim.firm:
-        return None
-    assignment = trial.state.assignments[victim.assignment]
-    theirs = trial.state.priority_classes.get(assignment.priority_class)
-    mine = terms.priority_class.spec
-    if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
-        return Infeasible(Code.PRIORITY, f"slot {key} is not of strictly lower priority")
-    if victim.phase is Phase.SERVING and disruption_left(trial.state, assignment, lost) <= 0:
-        return Infeasible(Code.DISRUPTION, "the disruption budget of the victim's workload is spent")
-    return None
 
 
 def _hold(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement) -> Reservation | Infeasible | None:
@@ -164,14 +151,18 @@ def _take(
         trial.succession.holds.add(hold.uid)
         trial.succession.events.append(HoldEnded(hold.uid, hold.node, hold.assignment, "used"))
     stops: dict[str, list[SlotStop]] = {}
+    preemptor = preemptor_of(trial.state, terms.assignment)
     for victim in victims:
         trial.succession.victims.add((victim.workload, victim.ordinal))
         if victim.phase is Phase.SERVING:
             lost = trial.succession.serving_lost.get(victim.assignment, 0)
             trial.succession.serving_lost[victim.assignment] = lost + 1
         if victim.phase is not Phase.TERMINATING:
-            cause = "reclaimed" if terms.recovery and not victim.firm else "preempted"
-            again = SlotStop((victim.workload, victim.ordinal), victim.node, victim.next_template)
+            reclaimed = is_reclaimed(preemptor, victim)
+            cause = "reclaimed" if reclaimed else "preempted"
+            trial.succession.preempted += not reclaimed
+            receipt = receipt_for(trial.state, trial.case.at, preemptor, key, terms.assignment, victim)
+            again = SlotStop((victim.workload, victim.ordinal), victim.node, victim.next_template, receipt)
             stops.setdefault(cause, []).append(again)
     trial.succession.events.extend(SlotsStopping(cause, tuple(stopped)) for cause, stopped in sorted(stops.items()))
     standing = replace(slot, devices=placement.devices, ports=placement.ports, firm=terms.firm)

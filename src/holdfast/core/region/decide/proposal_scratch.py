@@ -35,6 +35,8 @@ class Preemptions:
         self.holds: set[Revision] = set()
         self.victims: set[SlotKey] = set()
         self.serving_lost: dict[Revision, int] = {}
+        #: Victims that count for the limit of preemptions.
+        self.preempted = 0
         self.events: list[SlotsStopping | HoldEnded] = []
 
     def take_events(self) -> list[SlotsStopping | HoldEnded]:

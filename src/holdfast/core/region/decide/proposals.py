@@ -189,6 +189,10 @@ def _lost(
         node, usage = trial.node_of(placement.node), trial.room_of(placement.node)
         if node is not None and node.revision > view:
             return RefusedPart(group, index, Code.STALE, f"node {node.name}", node.revision)
+        for key in placement.waits_for:
+            victim = trial.slot_of(key)
+            if victim is not None and victim.revision > view:
+                return RefusedPart(group, index, Code.STALE, f"slot {key}: {misfit.code}", victim.revision)
         if misfit.code in _OF_ROOMS and usage is not None and usage.revision > view:
             return RefusedPart(group, index, Code.STALE, f"node/{placement.node}: {misfit.code}", usage.revision)
     return RefusedPart(group, index, misfit.code, misfit.detail)

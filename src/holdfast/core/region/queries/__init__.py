@@ -7,6 +7,7 @@ A query never writes and never emits an event.
                       `filters` check the same over arrays
 - `accounts`          how many more replicas an account can pay, or leave protected capacity free
 - `assignments`       whether and until when this region may run an assignment; its disruption left
+- `preemptions`       which slots may be preempted, by whom and when; receipts of victims
 - `gates`             checks of proposals, bindings and holds: pauses, policy, avoided zones; `feasibility` checks
                       the node
 - `fence`             the time after which nothing of an ended session can run, and whether it is past

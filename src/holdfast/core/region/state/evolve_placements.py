@@ -29,6 +29,7 @@ from holdfast.core.region.state.node_usage import (
     with_slot,
     without_hold,
 )
+from holdfast.core.region.state.preemptions import RECEIPTS_SINCE
 from holdfast.core.region.state.slot_kinds import count_kinds
 from holdfast.core.region.state.tables import RegionState
 
@@ -53,6 +54,8 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
     need = template.need
     plain = not (template.gpus or template.ports or need.extended or has_domain_rules(template))
     at, actor, revision = stamp.at, stamp.actor, stamp.revision
+    has_receipts = state.info.level >= RECEIPTS_SINCE
+    bound_at = at if event.bound and has_receipts else 0
     placed: Placed = {}
     for placement in event.placements:
         key = (workload, placement.ordinal)
@@ -68,6 +71,7 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
             workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at,
             actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account,
             event.ends, 0, placement.waits_for, None, firm, epoch, "", old.failure, old.attempts,
+            bound_at, old.preempted, placement.waits_for if has_receipts else (),
         )  # fmt: skip
         put(key, slot)
         if plain and not placement.waits_for:

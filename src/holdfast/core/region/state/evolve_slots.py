@@ -11,6 +11,7 @@ from holdfast.core.model.values.bitsets import bitset_of
 from holdfast.core.model.values.ranges import count_numbers, numbers, with_numbers
 from holdfast.core.region import events as e
 from holdfast.core.region.state.indexes import count_open, count_phases, count_template, replace_slot
+from holdfast.core.region.state.preemptions import RECEIPTS_SINCE, preemption_window
 from holdfast.core.region.state.slot_kinds import count_kind, count_kinds
 from holdfast.core.region.state.tables import RegionState
 
@@ -40,11 +41,12 @@ def slots_retargeted(state: RegionState, event: e.SlotsRetargeted, stamp: Stamp)
 
 
 def slots_bound(state: RegionState, event: e.SlotsBound, stamp: Stamp) -> None:
+    bound_at = stamp.at if state.info.level >= RECEIPTS_SINCE else 0
     for one in event.slots:
         old = state.slots[one.slot]
         new = replace(
             old, phase=BOUND, epoch=stamp.revision, reported=stamp.revision, ends=0, revision=stamp.revision,
-            since=stamp.at, by=stamp.actor, cause="bound", detail="",
+            since=stamp.at, by=stamp.actor, cause="bound", detail="", bound_at=bound_at,
         )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
 
@@ -70,9 +72,12 @@ def slots_stopping(state: RegionState, event: e.SlotsStopping, stamp: Stamp) -> 
         old = state.slots[stop.slot]
         new = replace(
             old, phase=Phase.TERMINATING, cause=event.cause, detail="", next_template=stop.next_template,
-            revision=stamp.revision, since=stamp.at, by=stamp.actor,
+            revision=stamp.revision, since=stamp.at, by=stamp.actor, preempted=stop.receipt or old.preempted,
         )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
+    if event.cause == "preempted" and state.info.level >= RECEIPTS_SINCE:
+        window = preemption_window(state, stamp.at)
+        state.region = replace(state.region, preempted=replace(window, count=window.count + len(event.stops)))
 
 
 def slots_released(state: RegionState, event: e.SlotsReleased, stamp: Stamp) -> None:
@@ -88,6 +93,7 @@ def slots_released(state: RegionState, event: e.SlotsReleased, stamp: Stamp) -> 
                 old.workload, old.ordinal, old.assignment, template, template, PENDING, stamp.revision, stamp.at,
                 stamp.actor, release.cause, account=release.account, detail=release.detail, failure=failure,
                 attempts=old.attempts + (release.cause == "given-up") if template == old.template else 0,
+                preempted=old.preempted,
             )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
 

@@ -18,7 +18,7 @@ from holdfast.core.model.records.grants import AcceptedGrant, AccountUsage
 from holdfast.core.model.records.node_usage import NodeUsage, RegionTotals
 from holdfast.core.model.records.nodes import Node, NodeReport
 from holdfast.core.model.records.servers import ServerToken
-from holdfast.core.model.records.slots import FinishedOrdinals, Reservation, SchedulingRequest, Slot
+from holdfast.core.model.records.slots import FinishedOrdinals, PreemptionWindow, Reservation, SchedulingRequest, Slot
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.sorted_list import SortedList
 from holdfast.core.model.values.structs import Duration, Instant, Revision, Row, SlotKey
@@ -58,7 +58,8 @@ class RegionInfo(Row, frozen=True):
 
     During a full list the cursor keeps its old value: the state then matches no position of that log. `grace` is the
     platform's grace, by which exclusive work is admitted. `proof` is the newest signature of a platform server over a
-    position that this region reached. `placed` counts placements since the log reached level 3.
+    position that this region reached. `placed` counts placements since the log reached level 3; `preempted` counts the
+    preemptions of the present window.
     """
 
     name: str = ""
@@ -70,8 +71,9 @@ class RegionInfo(Row, frozen=True):
     grace: Duration = 0
     proof: str = ""
     placed: int = 0
+    preempted: PreemptionWindow = PreemptionWindow()
 
-    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2, "proof": 2, "placed": 3}
+    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2, "proof": 2, "placed": 3, "preempted": 3}
 
 
 class RegionState(LedgerState):

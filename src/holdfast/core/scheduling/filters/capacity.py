@@ -15,7 +15,7 @@ class CapacityFilter:
     """Accepts nodes with enough free capacity."""
 
     name, version, code = "capacity", "1", Code.CAPACITY
-    is_plain = True
+    is_plain = is_cured_by_victims = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """One requirement per resource."""

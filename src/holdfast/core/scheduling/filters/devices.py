@@ -13,7 +13,7 @@ class DevicesFilter:
     """Accepts nodes with enough free devices, of any model."""
 
     name, version, code = "devices", "1", Code.DEVICE
-    is_plain = True
+    is_plain = is_cured_by_victims = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """One requirement, if devices are required."""

@@ -13,7 +13,7 @@ class ModelsFilter:
     """Accepts nodes with enough devices of an accepted model."""
 
     name, version, code = "models", "1", Code.DEVICE
-    is_plain = True
+    is_plain = is_cured_by_victims = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """One requirement, if the template lists models."""

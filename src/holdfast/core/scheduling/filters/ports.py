@@ -13,7 +13,7 @@ class PortsFilter:
     """Accepts nodes with enough free ports."""
 
     name, version, code = "ports", "1", Code.PORT
-    is_plain = True
+    is_plain = is_cured_by_victims = True
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """One requirement, if ports are required."""

@@ -4,6 +4,7 @@
 - `devices`       free GPUs and ports per node, and which of them a slot gets (`pick`); the ledger checks them in
                   `core.region.queries.feasibility`
 - `claims`        what a placement takes of its node, with victims and a hold or without
+- `victims`       what may be freed on each node, by tier of victims
 - `row_images`    rows as they were before a draft
 - `attributes`    zone, pool, taints, tenancy, capabilities and labels as codes
 - `hints`         load and cached artifacts: they rank nodes and never exclude one

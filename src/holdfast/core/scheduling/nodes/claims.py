@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Reservation, Slot
-from holdfast.core.model.values.resources import ZERO, Resources, elementwise_max, subtract, total
+from holdfast.core.model.values.resources import ZERO, Resources, clamp_zero, elementwise_max, subtract, total
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.commands import SlotPlacement
 from holdfast.core.region.state.tables import RegionState
@@ -37,16 +37,23 @@ def device_claim(devices: tuple[int, ...], milli: int, ports: tuple[int, ...], *
 
 
 class Takeover(Struct, frozen=True):
-    """The victims that end before a placement starts, and the hold that it uses."""
+    """The victims that end before a placement starts, and the hold that it uses.
+
+    Of the victims, `limited` are preempted, which counts for the limit per minute, and `reclaimed` are taken back for
+    recovery. The others stop anyway.
+    """
 
     victims: tuple[SlotKey, ...] = ()
     hold: Revision = 0
+    limited: int = 0
+    reclaimed: int = 0
 
 
 class NodeClaim(Struct, frozen=True):
     """What a placement with a takeover takes: amounts of all work and of firm work, devices and ports.
 
-    `stops` are the assignments of victims that serve. `refund` is the charge of the hold, and its account.
+    `stops` are the assignments of victims that serve. `refund` is the charge of the hold, and its account. `later` is
+    what the victims free beyond the successor, for all and for firm work, once they have ended.
     """
 
     amounts: Resources
@@ -55,6 +62,7 @@ class NodeClaim(Struct, frozen=True):
     takeover: Takeover
     stops: tuple[Revision, ...] = ()
     refund: tuple[str, Resources] = ("", ZERO)
+    later: tuple[Resources, Resources] = (ZERO, ZERO)
 
 
 class Freed(Struct, frozen=True):
@@ -95,18 +103,19 @@ def freed_by(state: RegionState, takeover: Takeover) -> Freed | None:
     return Freed(victims, hold, leaving, held)
 
 
-def claim_of(state: RegionState, ask: SlotAsk, placement: SlotPlacement, freed: Freed) -> NodeClaim:
+def claim_of(state: RegionState, ask: SlotAsk, placement: SlotPlacement, freed: Freed, takeover: Takeover) -> NodeClaim:
     """Return what a placement takes of its node beyond what is freed for it."""
     need, hold = ask.template.need, freed.hold
     held = hold.need if hold is not None else ZERO
-    amounts = _beyond(_needs(state, freed.victims), need)
-    firm = _beyond(_needs(state, [one for one in freed.victims if one.firm]), need if ask.firm else ZERO)
+    leaving, leaving_firm = _needs(state, freed.victims), _needs(state, [one for one in freed.victims if one.firm])
+    mine = need if ask.firm else ZERO
+    amounts, firm = _beyond(leaving, need), _beyond(leaving_firm, mine)
+    later = clamp_zero(subtract(leaving, need)), clamp_zero(subtract(leaving_firm, mine))
     parts = _device_parts(placement.devices, ask.template.gpu_milli, freed, firm=ask.firm)
     ports = tuple([port for port in placement.ports if port not in freed.ports])
     stops = tuple([victim.assignment for victim in freed.victims if victim.phase is Phase.SERVING])
     refund = (hold.account, held) if hold is not None else ("", ZERO)
-    takeover = Takeover(placement.waits_for, placement.hold)
-    return NodeClaim(amounts, subtract(firm, held), DeviceClaim(parts, ports), takeover, stops, refund)
+    return NodeClaim(amounts, subtract(firm, held), DeviceClaim(parts, ports), takeover, stops, refund, later)
 
 
 def _needs(state: RegionState, victims: Iterable[Slot]) -> Resources:

@@ -41,5 +41,6 @@ def restore_row(table: NodeTable, image: RowImage) -> None:
         table.slots_in_flight[uid] = image.slots
     else:
         table.slots_in_flight.pop(uid, None)
+    table.victims.stale[row] = True
     table.devices.restore(row, uid, image.devices)
     table.occupants.restore(row, uid, image.tenants)

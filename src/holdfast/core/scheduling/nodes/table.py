@@ -29,6 +29,7 @@ from holdfast.core.scheduling.nodes.claims import NodeClaim
 from holdfast.core.scheduling.nodes.devices import DeviceColumns
 from holdfast.core.scheduling.nodes.hints import NodeHints
 from holdfast.core.scheduling.nodes.tenants import NodeTenants
+from holdfast.core.scheduling.nodes.victims import VictimColumns
 
 Numbers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
@@ -100,6 +101,7 @@ class NodeTable:
         self.devices = DeviceColumns()
         self.occupants = NodeTenants()
         self.hints = NodeHints()
+        self.victims = VictimColumns()
 
     @property
     def count(self) -> int:
@@ -135,6 +137,7 @@ class NodeTable:
                 self.change(row)
         if rows:
             self._recount(rows)
+            self.victims.stale[rows] = True
         self._order_latest(rows if not gone else range(self.count))
 
     def touched_rows(self) -> list[int]:
@@ -218,6 +221,7 @@ class NodeTable:
         self.occupants.each(change)
         self.devices.each(change)
         self.hints.each(change)
+        self.victims.each(change)
 
     def _describe(self, row: int, node: Node) -> None:
         """Set the attributes of a node."""
@@ -319,6 +323,7 @@ class NodeTable:
 
     def take_over(self, row: int, claim: NodeClaim, tenant: str, sign: int = 1) -> None:
         """Count a slot with a takeover as proposed on a row; or release it, with a negative sign."""
+        self.victims.stale[row] = True
         self._note_mine(row, sign, tenant)
         for amounts, mine, free, least in (
             (claim.amounts, self._mine_any, self.free_any, self._least_any),

@@ -46,6 +46,10 @@ class InFlight:
         self.victims: set[SlotKey] = set()
         self.holds: set[Revision] = set()
         self.stops: dict[Revision, int] = {}
+        #: Victims that count for the limit of preemptions.
+        self.preempted = 0
+        #: By node: what proposed victims free beyond their successors, for all and for firm work.
+        self.later: dict[Revision, tuple[Resources, Resources]] = {}
         #: Assignments with slots released since `take_returned`.
         self._returned: dict[Revision, None] = {}
         #: By number: the revision whose view shows the outcome; and the deadline for commits.
@@ -119,16 +123,22 @@ class InFlight:
                 _put(kept, account, change_(kept.get(account, ZERO), times(need, count)))
         for where in part.stands:
             _count_in(self.members, where, change)
-        for claim in part.claims:
-            self._count_takeover(claim, change)
+        for placement, claim in zip(part.placements() if part.claims else (), part.claims, strict=True):
+            self._count_takeover(placement.node, claim, change)
 
-    def _count_takeover(self, claim: NodeClaim, change: int) -> None:
+    def _count_takeover(self, node: Revision, claim: NodeClaim, change: int) -> None:
         """Count victims and hold of a placement. The charge of a hold is returned to its account."""
         taken, (account, held) = claim.takeover, claim.refund
         if change > 0:
             self.victims.update(taken.victims)
         else:
             self.victims.difference_update(taken.victims)
+        self.preempted += change * taken.limited
+        any_, firm = self.later.pop(node, (ZERO, ZERO))
+        change_ = add if change > 0 else subtract
+        left = change_(any_, claim.later[0]), change_(firm, claim.later[1])
+        if left != (ZERO, ZERO):
+            self.later[node] = left
         for assignment in claim.stops:
             _count_in(self.stops, assignment, change)
         if taken.hold:

@@ -56,10 +56,17 @@ def payer_gate(
     )
 
 
-def protected_gate(state: RegionState, ask: SlotAsk, standing: Resources, taking: Mapping[str, Resources]) -> QuotaGate:
+def protected_gate(
+    state: RegionState,
+    ask: SlotAsk,
+    standing: Resources,
+    taking: Mapping[str, Resources],
+    beyond: Resources | None = None,
+) -> QuotaGate:
     """Check how many slots leave protected capacity free, next to firm work in flight (`standing`).
 
-    The part that its owners take, by account in `taking`, is no longer owed. Reclaimable work may use all of it.
+    The part that its owners take, by account in `taking`, is no longer owed. Reclaimable work may use all of it. A slot
+    with victims takes only what it needs `beyond` them.
     """
     if not ask.firm:
         return OPEN
@@ -67,5 +74,5 @@ def protected_gate(state: RegionState, ask: SlotAsk, standing: Resources, taking
     for account, taken in taking.items():
         if account != mine:
             paid_off = add(paid_off, subtract(owed(state, account), owed(state, account, taken)))
-    most = unprotected_count(state, mine, standing, ask.template.need, paid_off)
+    most = unprotected_count(state, mine, standing, ask.template.need if beyond is None else beyond, paid_off)
     return QuotaGate(most, Code.PROTECTED, "the remaining capacity is protected for other tenants")

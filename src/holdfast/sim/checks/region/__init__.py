@@ -3,6 +3,7 @@
 Lives here: one class per property, each with `take(batch)`. Must not: read other ledgers, check placements.
 
 - `disruption_budget`     voluntary stops stay within the disruption budget
+- `preemptions`           every preemption is allowed and needed
 - `stop_causes`           the cause of every stop is true
 - `replica_churn`         controllers do not end replicas more often than there were reasons
 - `evictions`             replicas leave a tainted node in time

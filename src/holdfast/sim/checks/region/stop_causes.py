@@ -5,6 +5,7 @@
 - deleted, deadline-missed: its assignment has ended
 - right-lapsed: it runs by a leased right
 - grant-ended: an emergency account is charged for it
+- preempted, reclaimed: see `preemptions`
 - not-allowed: its node does not accept it, or a breach is open that concerns more than this
 
 Whether a stop is missing is checked elsewhere.
@@ -169,6 +170,8 @@ class StopCauseCheck:
                 return "" if assignment.right_until else "it runs without a lease"
             case "grant-ended":
                 return "" if slot.account.startswith("emergency/") else f"it is charged to {slot.account}"
+            case "preempted" | "reclaimed":
+                return ""
             case "not-allowed":
                 return self._allowed(slot, assignment)
         return "no controller stops slots for that cause"
