@@ -66,7 +66,7 @@ NOT_TAKEN = {
     "platform.VERSION_MAX": "a value",
     "quota_report.NAMED_MAX": "how much is told",
     "region.DETAIL_MAX": "one text of a slot, which goes with it",
-    "replica_health.CODES_MAX": "how much is told",
+    "workload_report.CODES_MAX": "how much is told",
     "region.ATTEMPTS_MAX": "how often something is tried",
     "workload_report.NAMED_MAX": "how much is told",
     "workload_report.MESSAGE_MAX": "how much is told",

@@ -164,10 +164,28 @@ class Recovery(Document, frozen=True):
     min_serving: int = 4
 
 
+class Gang(Document, frozen=True):
+    """Groups of `size` replicas that start together in one region: at least `min` of them in one commit.
+
+    `min` of 0 is `size`. A gang that has lost members, and has fewer than `min` for `replaceWithin`, is stopped as a
+    whole and waits again as a whole. With 0 it is stopped at once.
+    """
+
+    size: int
+    min: int = 0
+    replace_within: Duration = 300_000
+
+    @property
+    def needed(self) -> int:
+        """The number of members with which a gang may start and run."""
+        return self.min or self.size
+
+
 class WorkloadSpec(Document, frozen=True):
     """Desired state of one workload. The deadline of batch work counts from the workload's creation.
 
-    By default, exclusive work has acknowledged failover, and leased work stops on disconnect.
+    By default, exclusive work has acknowledged failover, leased work stops on disconnect, and the disruption budget of
+    gangs is one gang.
     """
 
     template: Template
@@ -182,6 +200,14 @@ class WorkloadSpec(Document, frozen=True):
     on_disconnect: OnDisconnect = OnDisconnect.KEEP
     recovery: Recovery = Recovery()
     on_deadline: OnDeadline = OnDeadline.BEST_EFFORT
+    gang: Gang | None = None
+
+    ADDED: ClassVar[Mapping[str, int]] = {"gang": 3}
+
+    @property
+    def unit(self) -> int:
+        """The number of replicas that are never split over regions, or scaled by less: the size of a gang, or 1."""
+        return self.gang.size if self.gang is not None else 1
 
 
 class WorkloadStatus(Document, frozen=True):
@@ -215,6 +241,8 @@ def with_implied(said: Mapping[str, Any]) -> dict[str, Any]:
         spec.setdefault("failover", FailoverMode.ACKNOWLEDGED)
     if spec.get("failover") is FailoverMode.LEASED:
         spec.setdefault("on_disconnect", OnDisconnect.STOP)
+    if spec.get("gang") is not None:
+        spec.setdefault("disruption_max", spec["gang"].size)
     return spec
 
 
