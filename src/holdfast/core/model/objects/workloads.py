@@ -171,6 +171,8 @@ class Gang(Document, frozen=True):
     whole and waits again as a whole. With 0 it is stopped at once.
     """
 
+    SINCE: ClassVar[int] = 3
+
     size: int
     min: int = 0
     replace_within: Duration = 300_000

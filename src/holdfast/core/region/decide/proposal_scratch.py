@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.core.ledger.builtin.overrides import active_overrides
 from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.isolation import takes_one_tenant
+from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.domains import domain_of, domain_scopes
 from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.records.nodes import Node
-from holdfast.core.model.values.bitsets import Bitset, masks, union
+from holdfast.core.model.values.bitsets import Bitset, masks, minus, union
 from holdfast.core.model.values.resources import ZERO, Resources, add, subtract, times
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.events import HoldEnded, SlotsStopping
@@ -106,16 +107,18 @@ class ProposalScratch:
         self.rooms, self.once, self.taken, self.spent, self.tenants = dicts
         terms.set_counters(savepoint.terms)
 
-    def gang_members(self, assignment: Revision) -> Bitset:
-        """Return the standing members of an assignment's gangs, including this command's placements."""
-        found = self._gang_members.get(assignment)
+    def gang_members(self, assignment: Assignment) -> Bitset:
+        """Return the standing members of an assignment's gangs: with this command's placements, without its victims."""
+        found = self._gang_members.get(assignment.uid)
         if found is None:
-            found = self._gang_members[assignment] = standing_members(self.state, assignment)
-        return found
+            found = self._gang_members[assignment.uid] = standing_members(self.state, assignment.uid)
+        victims = self._succession.victims if self._succession is not None else ()
+        mine = [ordinal for workload, ordinal in victims if workload == assignment.workload]
+        return minus(found, masks(mine)) if mine else found
 
-    def add_members(self, assignment: Revision, ordinals: list[int]) -> None:
+    def add_members(self, assignment: Assignment, ordinals: list[int]) -> None:
         """Count placed members of a gang as standing."""
-        self._gang_members[assignment] = union((self.gang_members(assignment), masks(ordinals)))
+        self._gang_members[assignment.uid] = union((self.gang_members(assignment), masks(ordinals)))
 
     def room(self, node: Revision) -> NodeUsage:
         """Return the node's usage with this command's placements so far."""

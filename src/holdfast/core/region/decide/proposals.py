@@ -126,10 +126,9 @@ def _gang_by_gang(
         short = _too_few(trial, terms, gang, which, len(placed))
         if short:
             trial.restore(before, terms)
-            behind = max((one.catch_up_to for one in refused), default=0)
-            lost.extend(RefusedPart(number, index, Code.GANG, short, behind) for index in placed)
+            lost.extend(RefusedPart(number, index, Code.GANG, short) for index in placed)
         else:
-            trial.add_members(terms.assignment.uid, [placement.ordinal for placement, _ in placed.values()])
+            trial.add_members(terms.assignment, [placement.ordinal for placement, _ in placed.values()])
             yield from placed.values()
 
 
@@ -138,7 +137,7 @@ def _too_few(trial: ProposalScratch, terms: GroupTerms, gang: Gang, number: int,
     uid = terms.assignment.uid
     if members_in(failed_gangs(trial.state, uid, gang), number, 1):
         return f"gang {number}: a member has failed for good"
-    there = members_in(trial.gang_members(uid), number, gang.size) + placed
+    there = members_in(trial.gang_members(terms.assignment), number, gang.size) + placed
     return f"gang {number}: {there} of {gang.needed} members" if there < gang.needed else ""
 
 
