@@ -55,7 +55,8 @@ class BlockedGroup(Struct, frozen=True):
 
     For a group that is behind, `examined` is the revision to wait for. `counts` are its domain counts, and `scopes`
     those in which one more slot may cure it. With `resync`, time is no cure: a placement is a resync hit. `reason` is
-    the first reported code, supported by `kept` nodes; `stirs` was the count of node changes then (`rechecks`).
+    the first reported code, supported by `kept` nodes; `stirs` was the count of node changes then (`rechecks`). Of
+    gangs, `gated` is how many slots must be paid for, and how many must leave protected capacity free.
     """
 
     why: BlockReason
@@ -67,6 +68,7 @@ class BlockedGroup(Struct, frozen=True):
     kept: int = 0
     stirs: int = 0
     scopes: tuple[str, ...] = ()
+    gated: tuple[int, int] | None = None
 
 
 class SchedulingQueue:
