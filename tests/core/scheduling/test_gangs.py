@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.workloads import Apart, Gang, Near, Spread
+from holdfast.core.model.objects.gangs import Gang
+from holdfast.core.model.objects.workloads import Apart, Near, Spread
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.gangs import members_in, standing_members

@@ -18,9 +18,10 @@ from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.state.chunks import state_digest
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.objects.workloads import Gang, Latency, OnDeadline, Placement
+from holdfast.core.model.objects.workloads import Latency, OnDeadline, Placement
 from holdfast.core.model.records.decisions import Denial
 from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.model.values.resources import Resources, elementwise_max

@@ -12,7 +12,8 @@ from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.invariants import check
-from holdfast.core.model.objects.workloads import Apart, Gang, Spread
+from holdfast.core.model.objects.gangs import Gang
+from holdfast.core.model.objects.workloads import Apart, Spread
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION, RULES

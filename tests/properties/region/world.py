@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from holdfast.core.ledger.codec import template_digest
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.isolation import Isolation
 from holdfast.core.model.objects.principals import Permission, Principal
 from holdfast.core.model.objects.tenants import PriorityClass
 from holdfast.core.model.objects.topology import Toleration
-from holdfast.core.model.objects.workloads import Apart, Gang, Near, RestartPolicy, Spread, Template
+from holdfast.core.model.objects.workloads import Apart, Near, RestartPolicy, Spread, Template
 from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.values.resources import Resources

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.model.objects.workloads import Gang, Template
+from holdfast.core.model.objects.gangs import Gang
+from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.values.structs import Revision
 

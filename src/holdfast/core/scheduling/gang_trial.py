@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from holdfast.core.model.objects.workloads import Gang
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.values.bitsets import masks, union
 from holdfast.core.region.queries.gangs import failed_members, members_in, standing_members
 from holdfast.core.region.state.tables import RegionState

@@ -15,17 +15,9 @@ import numpy as np
 from msgspec import Struct
 
 from holdfast.core.model.records.decisions import Candidate
+from holdfast.core.scheduling import fill
 from holdfast.core.scheduling.ask import SlotAsk
-from holdfast.core.scheduling.fill import (
-    FillRule,
-    Ranked,
-    Rejected,
-    Worth,
-    fill_by_domain,
-    pack_nodes,
-    spread_nodes,
-    top_keys,
-)
+from holdfast.core.scheduling.fill import Ranked, Rejected, Worth, pack_nodes, spread_nodes, top_keys
 from holdfast.core.scheduling.framework import PluginError, SchedulingProfile
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, Truths
@@ -90,8 +82,8 @@ def select_in(passing: PassContext, windows: tuple[NodeWindow, ...], count: int)
     ranked, pack = Ranked(rows, keys, _slots_per_node(passing, rows)), passing.rules.pack
     if passing.domains is not None:
         nodes, worth = passing.table.nodes, _worth(passing, bits)
-        filling = FillRule(count, pack, worth, passing.least)
-        chosen = fill_by_domain(ranked, filling, passing.domains, nodes, rejected)
+        filling = fill.FillRule(count, pack, worth, passing.least)
+        chosen = fill.fill_by_domain(ranked, filling, passing.domains, nodes, rejected)
     else:
         chosen = pack_nodes(ranked, count) if pack else spread_nodes(ranked, count)
     return NodeSelection(chosen, examined, rejected, _candidates(passing, scored, _top(keys)))

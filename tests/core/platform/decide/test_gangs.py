@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.log import Configure
-from holdfast.core.model.objects.workloads import FailoverMode, Gang, with_implied
+from holdfast.core.model.objects.gangs import Gang
+from holdfast.core.model.objects.workloads import FailoverMode, with_implied
 from holdfast.core.model.records.assignments import Share
 from holdfast.core.model.values.limits import GANG_MAX
 from holdfast.core.platform import commands as c

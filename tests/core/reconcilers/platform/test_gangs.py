@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.objects.workloads import Gang, Placement
+from holdfast.core.model.objects.workloads import Placement
 from holdfast.core.model.records.region_reports import TemplateCounts, WorkloadReport
 from holdfast.core.model.values.conditions import ConditionReason, ConditionStatus
 from holdfast.core.platform import commands as c
@@ -12,7 +15,7 @@ from tests.core.reconcilers.platform.test_assignment import Story, nodes
 from tests.support.ledgers.platform import cpu
 
 
-def of_gangs(size: int, replicas: int, **fields: object) -> Story:
+def of_gangs(size: int, replicas: int, **fields: Any) -> Story:
     return Story(replicas=replicas, **{"gang": Gang(size), "disruption_max": size, **fields})
 
 

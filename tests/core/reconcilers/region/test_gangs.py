@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.model.objects.workloads import Gang
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.bitsets import each, masks

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.partial import RefusedPart, decode_refused_parts
-from holdfast.core.model.objects.workloads import Gang
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
@@ -19,11 +21,11 @@ AGENT = "agent/n1"
 class GangBench(RegionBench):
     """Two nodes of 4 cpu, and a workload with gangs of replicas of 1 cpu."""
 
-    def __init__(self, gang: Gang, count: int, **fields: object) -> None:
+    def __init__(self, gang: Gang, count: int, *, paid: int = 1_000_000, **fields: Any) -> None:
         super().__init__()
         self.a_scheduler()
         self.nodes = [self.a_node("n1", cpu=4000), self.a_node("n2", cpu=4000)]
-        self.a_grant(cpu=int(str(fields.pop("paid", 1_000_000))))
+        self.a_grant(cpu=paid)
         self.work: Assignment = self.a_workload(a_template(cpu=1000), count, gang=gang, **fields)
 
     def puts(self, *ordinals: int, node: int = 0) -> list[c.SlotPlacement]:

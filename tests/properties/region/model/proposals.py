@@ -49,8 +49,11 @@ def propose(model: Model, command: c.Propose, sender: Sender) -> Code | Parts:
                 codes[index] = _or_stale(before, group, placement, code, sender) if code else None
             if None in codes.values() and _is_partial(model, group, group.placements[unit[0]].ordinal):
                 vars(model).update(vars(saved))
-                refused = {index: code for index, code in codes.items() if code is not None}
-                codes = {**refused, **{index: Code.GANG for index in codes if index not in refused}}
+                kept = [index for index, code in codes.items() if code is None]
+                codes = {
+                    **{index: codes[index] for index in codes if index not in kept},
+                    **dict.fromkeys(kept, Code.GANG),
+                }
             lost |= {(number, index): code for index, code in codes.items() if code is not None}
         lost |= {(number, index): closed for index in range(len(group.placements)) if closed is not None}
     return lost

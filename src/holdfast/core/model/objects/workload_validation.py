@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.topology import PRESENT_NAME_MAX
 from holdfast.core.model.objects.workloads import (
     FailoverMode,
-    Gang,
     OnDeadline,
     OnDisconnect,
     Placement,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.isolation import Isolation
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.topology import Taint, Toleration
@@ -162,25 +163,6 @@ class Recovery(Document, frozen=True):
 
     budget: str = ""
     min_serving: int = 4
-
-
-class Gang(Document, frozen=True):
-    """Groups of `size` replicas that start together in one region: at least `min` of them in one commit.
-
-    `min` of 0 is `size`. A gang that has lost members, and has fewer than `min` for `replaceWithin`, is stopped as a
-    whole and waits again as a whole. With 0 it is stopped at once.
-    """
-
-    SINCE: ClassVar[int] = 3
-
-    size: int
-    min: int = 0
-    replace_within: Duration = 300_000
-
-    @property
-    def needed(self) -> int:
-        """The number of members with which a gang may start and run."""
-        return self.min or self.size
 
 
 class WorkloadSpec(Document, frozen=True):

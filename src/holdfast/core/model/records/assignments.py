@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import force_setattr
 
-from holdfast.core.model.objects.workloads import Gang
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.values.ranges import Ordinals, expanded, ranges_of
 from holdfast.core.model.values.structs import Instant, Revision, Row
 

@@ -61,7 +61,7 @@ _SETTLING = (Phase.RUNNING, Phase.READY)
 _NEVER_SERVED = (Phase.BOUND, Phase.STARTING, Phase.FAILED)
 _OF_NODES = frozenset((Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART))
 _OF_PAYERS = frozenset((Code.OVER_GRANT, Code.GRANT_ENDED, Code.PROTECTED))
-_OF_GANGS = frozenset((Code.GANG, *_OF_NODES, *_OF_PAYERS))
+_OF_GANGS = _OF_NODES | _OF_PAYERS | {Code.GANG}
 #: Slots that are examined at most, evenly chosen among all.
 LOOKED_MAX = 256
 

@@ -53,7 +53,7 @@ class Preemptions:
         return events
 
 
-class Savepoint(NamedTuple):
+class ScratchSavepoint(NamedTuple):
     """What the placements of a gang change in a scratch and in the terms of their group."""
 
     scratch: tuple[Any, ...]
@@ -94,14 +94,14 @@ class ProposalScratch:
         #: By assignment with gangs: the standing members.
         self._gang_members: dict[Revision, Bitset] = {}
 
-    def save(self, terms: GroupTerms) -> Savepoint:
+    def save(self, terms: GroupTerms) -> ScratchSavepoint:
         """Return a savepoint: `restore` undoes what is placed under these terms until then."""
         members = dict(self.members) if self.members is not None else None
         succession = self._succession.copy() if self._succession is not None else None
         dicts = (dict(self.rooms), dict(self.once), set(self.taken), dict(self.spent), dict(self.tenants))
-        return Savepoint((*dicts, members, self.standing, succession), terms.counters())
+        return ScratchSavepoint((*dicts, members, self.standing, succession), terms.counters())
 
-    def restore(self, savepoint: Savepoint, terms: GroupTerms) -> None:
+    def restore(self, savepoint: ScratchSavepoint, terms: GroupTerms) -> None:
         """Undo all placements since a savepoint, which is used once."""
         *dicts, self.members, self.standing, self._succession = savepoint.scratch
         self.rooms, self.once, self.taken, self.spent, self.tenants = dicts

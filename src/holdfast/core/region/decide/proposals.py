@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.partial import RefusedPart, partial_answer, wrong_count
-from holdfast.core.model.objects.workloads import Gang
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.records.lifecycle import PENDING
 from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.records.slots import Slot

@@ -55,8 +55,8 @@ def bind(state: RegionState, command: Bind, ctx: CommandContext) -> Accepted | R
             lost.append(_lost(index, key, found))
     for key in _of_parted_gangs(state, bound):
         del bound[key]
-        detail = "the reserved members of its gang are bound together"
-        lost.append(_lost(command.slots.index(key), key, Infeasible(Code.GANG, detail)))
+        parted = Infeasible(Code.GANG, "the reserved members of its gang are bound together")
+        lost.append(_lost(command.slots.index(key), key, parted))
     return partial_answer((SlotsBound(tuple(bound.values())),) if bound else (), lost, ctx.envelope.view)
 
 
@@ -118,8 +118,7 @@ def _refuse_binding(
 
 
 def unreserve(state: RegionState, command: Unreserve, ctx: CommandContext) -> Accepted | Refused:
-    """Make reserved slots pending again; they keep their charge. A gang that is left with too few members loses all
-    that are reserved."""
+    """Make reserved slots pending again; they keep their charge. A gang left too small loses all reserved ones."""
     refused = wrong_count(len(command.slots))
     if refused is not None:
         return refused

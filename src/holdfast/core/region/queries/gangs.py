@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from holdfast.core.model.objects.workloads import Gang
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import ON_NODE, Phase
 from holdfast.core.model.records.slots import FinishedOrdinals

@@ -3,8 +3,7 @@
     nodes    a node was added, changed, lost a slot or gained free capacity, and passes the filters;
              or a domain count of its rules changed, proposals in flight included;
              or a member that it must share a node with is on a changed node that has capacity
-    gate     its accounts can pay for one more, or less is protected; or a slot of it is charged already.
-             Of gangs: for as many as a gang needs, even if other gangs of the group wait for nodes
+    gate     its accounts can pay for one more, or for a gang, or less is protected; or a slot of it is charged already
     assignment    the assignment or its waiting slots changed
     peers    its group has more open slots, or proposed ones wait again; or by time
     behind   the view has the revision that the ledger named
@@ -197,10 +196,10 @@ class Unblocker:
         if blocked.why is BlockReason.GATE:
             asking.shut = self._shut(state, group, asking.now, blocked.gated)
             return not asking.shut
-        if blocked.gated is not None and not self._shut(state, group, asking.now, blocked.gated):
-            return True
         if blocked.why is not BlockReason.NODES:
             return False
+        if blocked.gated is not None and not self._shut(state, group, asking.now, blocked.gated):
+            return True
         kind = group.ask.kind
         if kind not in asking.would:
             asking.would[kind] = self._takes(group.ask, asking.grown, rules, avoided)
@@ -232,11 +231,8 @@ class Unblocker:
         kept = protected_gate(state, group.ask, self._flight.firm, self._flight.owed)
         paid, left = gated or (1, 1)
         shut = [gate for gate, least in ((pay, paid), (kept, left)) if gate.most < least]
-        if gated is None and pay in shut:
-            for entry in group.entries.values():
-                if entry.has_charged(state):
-                    shut.remove(pay)  # it needs no payer
-                    break
+        if gated is None and pay in shut and any(entry.has_charged(state) for entry in group.entries.values()):
+            shut.remove(pay)  # it needs no payer
         return [gate.code.value for gate in shut if gate.code is not None]
 
     def _takes(self, ask: SlotAsk, rows: Numbers, rules: SchedulingProfile, avoided: tuple[str, ...]) -> bool:
