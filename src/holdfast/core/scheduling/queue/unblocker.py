@@ -231,8 +231,8 @@ class Unblocker:
         kept = protected_gate(state, group.ask, self._flight.firm, self._flight.owed)
         paid, left = gated or (1, 1)
         shut = [gate for gate, least in ((pay, paid), (kept, left)) if gate.most < least]
-        if gated is None and pay in shut and any(entry.has_charged(state) for entry in group.entries.values()):
-            shut.remove(pay)  # it needs no payer
+        if pay in shut and any(entry.has_charged(state) for entry in group.entries.values()):
+            shut.remove(pay)  # it needs no payer, or fewer
         return [gate.code.value for gate in shut if gate.code is not None]
 
     def _takes(self, ask: SlotAsk, rows: Numbers, rules: SchedulingProfile, avoided: tuple[str, ...]) -> bool:
