@@ -5,5 +5,6 @@ Contents: conflicts, throughput and waits. Regions come from `bench.fixtures`.
 - `suite`       all figures
 - `embedded`    four embedded schedulers, against one
 - `standalone`  four schedulers in processes of their own
+- `gangs`       gangs against a stream of single slots
 - `commits`     kinds of optimistic commits: by placement or all or nothing, by resources or by version of a node
 """

@@ -1,4 +1,4 @@
-"""Several schedulers of one region: conflicts per placement, throughput against one, waits, and kinds of commits."""
+"""Several schedulers of one region: conflicts per placement, throughput against one, waits, commits, and gangs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import asyncio
 from typing import NamedTuple
 
 from holdfast.bench.report import BenchReport, ReportBuilder, temporary_folder
-from holdfast.bench.sharing import commits, embedded, standalone
+from holdfast.bench.sharing import commits, embedded, gangs, standalone
 
 
 class SharingSize(NamedTuple):
-    """Nodes, slots in each round, rounds of each side; and rounds in memory."""
+    """Nodes, slots in each round, rounds of each side; and rounds and gangs in memory."""
 
     nodes: int
     slots: int
     rounds: int
     commits: int
+    gangs: int
 
 
-WHOLE, SMALL = SharingSize(2_000, 20_000, 5, 40), SharingSize(60, 400, 1, 5)
+WHOLE, SMALL = SharingSize(2_000, 20_000, 5, 40, 20), SharingSize(60, 400, 1, 5, 4)
 
 
 def run(*, small: bool = False) -> BenchReport:
@@ -31,4 +32,6 @@ def run(*, small: bool = False) -> BenchReport:
             sheet.add(*asyncio.run(standalone.measure_standalone(folder / "standalone", size.nodes, size.slots)))
     with sheet.part(*commits.ROWS):
         sheet.add(*commits.measure_commits(min(size.nodes, 500), size.commits))
+    with sheet.part(*gangs.ROWS):
+        sheet.add(*gangs.measure_gangs(min(size.nodes, 200), size.gangs))
     return sheet.report()
