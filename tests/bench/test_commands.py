@@ -75,6 +75,7 @@ FIGURES: dict[str, dict[str, tuple[str, float]]] = {
         "sharing.standalone4_conflicts": (">=", 0),
         "sharing.conflicts_all_or_nothing": (">=", 0),
         "sharing.conflicts_versions": (">=", 0),
+        "sharing.gang_rounds": ("<=", 10),
     },
     "sim": {"sim.speed": (">=", 120), "sim.run_s": ("<=", 1.5)},
     "agent": {
@@ -186,7 +187,7 @@ def test_a_benchmark_that_has_no_folder_to_measure_in_says_so_without_a_tracebac
     said = {*(one.name for one in found.failures), *(one.name for one in found.results)}
     assert said == FIGURES[name].keys()
     assert {one.why.partition(" (")[0] for one in found.failures} == {"OSError: [Errno 28] No space left on device"}
-    in_memory = ("schedule.growth", "sharing.conflicts_")
+    in_memory = ("schedule.growth", "sharing.conflicts_", "sharing.gang_")
     assert all(one.name.startswith(in_memory) for one in found.results), "which write nothing"
 
 

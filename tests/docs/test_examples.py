@@ -20,7 +20,7 @@ FILES = sorted((FOLDER / "workloads").glob("*.yaml"))
 
 
 def test_there_is_one_for_each_sort_of_work() -> None:
-    assert [path.stem for path in FILES] == ["batch", "exclusive", "gpu", "service"]
+    assert [path.stem for path in FILES] == ["batch", "exclusive", "gang", "gpu", "service"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -23,6 +23,7 @@ PAGES = (
     "workloads",
     "exclusive-workloads",
     "batch-and-deadlines",
+    "gangs",
     "rollouts",
     "endpoints",
     "quota",

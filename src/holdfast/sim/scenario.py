@@ -33,7 +33,7 @@ ACTS = ("scale", "roll", "recreate", "cordon", "taint", "quota", "policy", "over
 NODE_VARIANTS = ("label", "taint", "kept", "device", "pool", "size", "ports", "one-user")
 RULES = (
     "spread-zones", "spread-pools", "apart-nodes", "apart-zones", "near-zone", "near-node", "label", "gpu", "tolerate",
-    "strict", "batch", "budget", "ports",
+    "strict", "batch", "budget", "ports", "gang",
 )  # fmt: skip
 TENANT_VARIANTS = ("quota", "protected", "reclaimable", "weight")
 #: Names of the invariants that a scenario may list.

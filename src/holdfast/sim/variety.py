@@ -1,7 +1,7 @@
 """Variants of nodes, workloads, tenants and regions: small worlds with great variety.
 
     plan ──▶ a node:      labels, devices, a pool, a size, few ports, one user; a taint, reserved for a tenant
-         ──▶ a workload:  spread, apart, near, a label, GPUs, a toleration, strict isolation, batch, a budget
+         ──▶ a workload:  spread, apart, near, a label, GPUs, a toleration, strict isolation, batch, a budget, gangs
                           residency, or a limit of the latency to its clients
          ──▶ a tenant:    a quota below its requests, protected capacity, reclaimable work in addition,
                           a weight
@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.isolation import Isolation
 from holdfast.core.model.objects.tenants import QuotaSpec
 from holdfast.core.model.objects.topology import RegionSpec, Taint, Toleration
@@ -145,6 +146,8 @@ def _rule(spec: WorkloadSpec, kind: str, chance: Random) -> WorkloadSpec:
             template = replace(template, near=(*template.near, Near(NEAR, "zone", required=chance.random() < 0.7)))
         case "near-node":
             template = replace(template, near=(*template.near, Near(NEAR, "node", required=chance.random() < 0.5)))
+        case "gang":
+            return _ganged(spec, chance)
         case "label":
             template = replace(template, require=(LABEL,))
         case "gpu":
@@ -171,6 +174,16 @@ def _batch(spec: WorkloadSpec, chance: Random) -> WorkloadSpec:
     deadline = chance.choice((0, *[chance.randrange(5_000, 60_000)] * 3))
     late = chance.choice(tuple(OnDeadline)) if deadline else OnDeadline.BEST_EFFORT
     return replace(spec, template=template, batch=True, deadline=deadline, on_deadline=late)
+
+
+def _ganged(spec: WorkloadSpec, chance: Random) -> WorkloadSpec:
+    """Return the spec with gangs. Identities have none."""
+    if spec.exclusive:
+        return spec
+    size = chance.choice((2, 2, 3, 4))
+    gang = Gang(size, chance.choice((0, 0, size - 1)), chance.choice((0, 5_000, 15_000)))
+    whole = [-(-number // size) * size for number in (spec.replicas, spec.disruption_max)]
+    return replace(spec, gang=gang, replicas=whole[0], disruption_max=whole[1])
 
 
 def quota_of(hard: Resources, specs: Iterable[WorkloadSpec], odd: Variants) -> QuotaSpec:

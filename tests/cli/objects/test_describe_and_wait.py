@@ -42,6 +42,26 @@ def test_a_description_ends_with_conditions_reasons_and_what_to_do_next(shop: Co
     same_as_golden("describe_waiting", shop("describe", "workload", "shop/mail"))
 
 
+def test_a_workload_with_gangs_is_described_with_the_members_of_each(shop: CommandLine) -> None:
+    platform = shop.platform
+    platform.objects["workloads", "shop/mail"]["spec"]["gang"] = {"size": 2, "min": 2, "replaceWithin": "5m"}
+    platform.answers["GET", "/v1/status"] = {"ledger": "platform", "regions": [{"name": "eu", "joined": True}]}
+    phases = {0: "serving", 1: "ready", 2: "pending", 3: "terminating"}
+    for workload, ordinal, phase in [("mail", *one) for one in phases.items()] + [("web", 0, "pending")]:
+        spec = {"workload": workload, "region": "eu", "ordinal": ordinal}
+        platform.hold("Replica", f"{workload}/eu/{ordinal}", spec, "shop", status={"phase": phase})
+    same_as_golden("describe_gangs", shop("describe", "workload", "shop/mail"))
+
+
+def test_without_an_answer_of_the_regions_a_workload_is_described_without_its_gangs(shop: CommandLine) -> None:
+    shop.platform.objects["workloads", "shop/mail"]["spec"]["gang"] = {"size": 2}
+    shop.platform.answers["GET", "/v1/status"] = problem(503, "unavailable", "no leader")
+    described = shop("describe", "workload", "shop/mail")
+    assert described.exit_code == 0
+    assert "its gangs are missing here" in described.stderr
+    assert "Gangs" not in described.stdout
+
+
 def a_node_document(can: Capabilities) -> dict[str, Any]:
     """What a region shows of a node whose agent can enforce so much."""
 

@@ -71,6 +71,8 @@ def assign(p: Program) -> None:
         counts = [p.chance.randrange(3) for _ in digests]
     else:
         counts = [len(ordinals) - int(one_in(p, 4))] + [0] * (len(digests) - 1)
+    if w is not None and w.spec.gang is not None and sum(counts) != 1:
+        counts = [count * w.spec.gang.size for count in counts]
     shares = tuple(Share(digest, max(count, 0)) for digest, count in zip(digests, counts, strict=True))
     stage = AssignmentStage.STANDBY if recovery and p.chance.randrange(4) else AssignmentStage.ACTIVE
     share = p.chance.randrange(2 if p.chance.randrange(4) else 4)

@@ -33,8 +33,8 @@ SEEDS = range(50)
 
 REGION_ONLY = {
     Code.NOT_ASSIGNED, Code.NODE_UNAVAILABLE, Code.LABELS, Code.TAINT, Code.TENANCY, Code.CAPACITY, Code.DEVICE,
-    Code.PORT, Code.SPREAD, Code.APART, Code.NEAR, Code.OVER_GRANT, Code.GRANT_ENDED, Code.PROTECTED, Code.POLICY,
-    Code.FENCE, Code.GAP, Code.DEADLINE_MISSED, Code.ISOLATION, Code.ONE_TENANT,
+    Code.PORT, Code.SPREAD, Code.APART, Code.NEAR, Code.GANG, Code.OVER_GRANT, Code.GRANT_ENDED, Code.PROTECTED,
+    Code.POLICY, Code.FENCE, Code.GAP, Code.DEADLINE_MISSED, Code.ISOLATION, Code.ONE_TENANT,
 }  # fmt: skip
 PLATFORM_CODES = {
     Code.MALFORMED, Code.TOO_LARGE, Code.TOO_OLD_TO_RETRY, Code.TOO_MANY_IN_FLIGHT, Code.TOO_MANY_KEYS,
@@ -50,7 +50,7 @@ PAIRS = {
     ("JoinRegion", Code.MALFORMED), ("JoinRegion", Code.ALREADY), ("RecordDenials", Code.TOO_LARGE),
     ("RecordDenials", Code.MALFORMED), ("ReleaseRights", Code.STALE), ("Report", Code.ALREADY),
     ("Report", Code.MALFORMED), ("OfferBack", Code.TOO_EARLY), ("OfferBack", Code.ALREADY),
-    ("OfferBack", Code.STALE),
+    ("OfferBack", Code.STALE), ("Assign", Code.CONTRADICTORY), ("PutWorkload", Code.IN_USE),
     ("PutWorkload", Code.LATENCY), ("Assign", Code.LATENCY), ("PublishPolicy", Code.MALFORMED),
     ("PublishPolicy", Code.EXISTS), ("PublishPolicy", Code.STALE), ("PublishPolicy", Code.ALREADY),
     ("PublishPolicy", Code.NOT_FOUND), ("RollBackPolicy", Code.MALFORMED), ("JoinRegion", Code.IN_USE),

@@ -50,6 +50,9 @@ def a_view(p: Program) -> int:
 def a_group(p: Program, uid: int, template: str, nodes: list[Node]) -> c.PlacementGroup:
     waiting = sorted(s.ordinal for s in p.model.of(uid) if s.phase is Phase.PENDING and s.template == template)
     ordinals = p.chance.some(waiting, 3) if waiting else [0]
+    gang = p.model.assignments[uid].gang
+    if gang is not None and not p.chance.one_in(4):
+        ordinals = [one for one in waiting if any(one // gang.size == other // gang.size for other in ordinals)] or [0]
     return c.PlacementGroup(
         uid, template, tuple(a_placement(p, uid, template, one, p.chance.pick(nodes)) for one in ordinals)
     )

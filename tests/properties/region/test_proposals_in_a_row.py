@@ -12,6 +12,7 @@ from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.invariants import check
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.workloads import Apart, Spread
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
@@ -35,6 +36,7 @@ def a_region() -> RegionBench:
     bench.a_workload(a_template(cpu=500, spread=(Spread(key="zone"),)), 8, uid=102, workload=2, accounts=accounts)
     bench.a_workload(a_template(cpu=500, apart=(Apart(group="g"),)), 8, uid=103, workload=3, tenant="other")
     bench.a_workload(a_template(cpu=700), 8, uid=104, workload=4, priority_class="best-effort")
+    bench.a_workload(a_template(cpu=300), 8, uid=105, workload=5, accounts=accounts, gang=Gang(2))
     return bench
 
 
@@ -45,7 +47,7 @@ PLACEMENTS = st.lists(
     st.builds(c.SlotPlacement, st.integers(0, 12), st.sampled_from([*NODES, 5])), min_size=1, max_size=3
 )
 PROPOSALS = st.tuples(
-    st.sampled_from([101, 101, 101, 102, 103, 104]),
+    st.sampled_from([101, 101, 101, 102, 103, 104, 105]),
     PLACEMENTS,
     st.booleans(),
     st.booleans(),

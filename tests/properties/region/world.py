@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from holdfast.core.ledger.codec import template_digest
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.isolation import Isolation
 from holdfast.core.model.objects.principals import Permission, Principal
 from holdfast.core.model.objects.tenants import PriorityClass
@@ -118,6 +119,7 @@ class Kind:
     purpose: AssignmentPurpose = AssignmentPurpose.SERVING
     accounts: tuple[tuple[str, ...], ...] = ()
     count: int = 3
+    gang: Gang | None = None
 
     @property
     def assignment(self) -> int:
@@ -140,6 +142,8 @@ KINDS: dict[int, Kind] = {
         Kind(7, "beta", "normal", ("gpu-1", "gpu-part", "gpu-2"), accounts=(_BETA, _SPARE)),
         Kind(8, "acme", "normal", ("picky-ssd", "picky-fpga"), accounts=(_ACME,)),
         Kind(9, "acme", "normal", ("chat-1", "chat-2"), accounts=(_ACME,)),
+        Kind(10, "acme", "normal", ("web-0", "web-1"), accounts=(_ACME, _ACME + _SPARE), count=4, gang=Gang(2)),
+        Kind(11, "beta", "best-effort", ("batch-2",), batch=True, accounts=(_BETA,), count=3, gang=Gang(3, min=2)),
     )
 }  # fmt: skip
 ACCOUNTS = ("quota/acme", "quota/beta", "recovery/vital", "emergency/7")
@@ -159,6 +163,7 @@ def an_assignment_of(uid: int, **fields: Any) -> Assignment:
         "exclusive": kind.exclusive,
         "ordinals": tuple(range(kind.count)) if kind.exclusive else (),
         "batch": kind.batch,
+        "gang": kind.gang,
     }
     return Assignment(
         uid=uid, revision=uid, workload=kind.uid, workload_name=f"w{kind.uid}", tenant=kind.tenant, region="eu",

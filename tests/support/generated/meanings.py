@@ -41,6 +41,7 @@ REFUSALS = {
     "spread": "the spread over a topology key would exceed `maxSkew`",
     "apart": "the domain has as many replicas of the group as `apart` allows",
     "near": "the domain has no replica of the group named in `near`",
+    "gang": "its gang would have fewer members than it needs; members are placed and bound together",
     "over-grant": "the tenant's grants in the region cannot pay for it",
     "grant-ended": "the grant that would pay for it has ended",
     "protected": "the remaining room is kept for protected tenants",

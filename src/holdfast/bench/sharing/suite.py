@@ -1,5 +1,5 @@
-"""Several schedulers of one region: conflicts per placement, throughput against one, waits, and kinds of commits; and
-preemption, by which work of different priorities shares one."""
+"""Several schedulers of one region: conflicts, throughput, waits and kinds of commits; and what else shares a region:
+preemption, gangs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import asyncio
 from typing import NamedTuple
 
 from holdfast.bench.report import BenchReport, ReportBuilder, temporary_folder
-from holdfast.bench.sharing import commits, embedded, preempting, standalone
+from holdfast.bench.sharing import commits, embedded, gangs, preempting, standalone
 
 
 class SharingSize(NamedTuple):
-    """Nodes, slots in each round, rounds of each side; rounds in memory; full nodes, and slots that preempt there."""
+    """Nodes, slots in each round, rounds of each side; rounds in memory; full nodes, slots that preempt there; gangs."""
 
     nodes: int
     slots: int
@@ -19,9 +19,10 @@ class SharingSize(NamedTuple):
     commits: int
     full_nodes: int
     urgent: int
+    gangs: int
 
 
-WHOLE, SMALL = SharingSize(2_000, 20_000, 5, 40, 1_000, 5_000), SharingSize(60, 400, 1, 5, 20, 60)
+WHOLE, SMALL = SharingSize(2_000, 20_000, 5, 40, 1_000, 5_000, 20), SharingSize(60, 400, 1, 5, 20, 60, 4)
 
 
 def run(*, small: bool = False) -> BenchReport:
@@ -36,4 +37,6 @@ def run(*, small: bool = False) -> BenchReport:
         sheet.add(*commits.measure_commits(min(size.nodes, 500), size.commits))
     with sheet.part(*preempting.ROWS), temporary_folder() as folder:
         sheet.add(*asyncio.run(preempting.measure_preempting(folder, size.full_nodes, size.urgent)))
+    with sheet.part(*gangs.ROWS):
+        sheet.add(*gangs.measure_gangs(min(size.nodes, 200), size.gangs))
     return sheet.report()

@@ -7,10 +7,11 @@ from typing import Any
 
 from holdfast.api.kinds import ResourceKind
 from holdfast.cli.command import ObjectArgument, command, make_app
-from holdfast.cli.connect import ApiClient, connect, explain_errors, to_cli_error
-from holdfast.cli.context import resolve
+from holdfast.cli.connect import ApiClient, ask_regions, connect, explain_errors, region_clients, to_cli_error
+from holdfast.cli.context import CliContext, resolve
 from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import conditions, explanation, field_path, printer, regional_status
+from holdfast.cli.output.gangs import gang_lines
 from holdfast.cli.targets import ObjectRef, region_for, resolve_object
 
 app = make_app()
@@ -30,6 +31,8 @@ def describe(options: GlobalOptions, words: ObjectArgument) -> None:
             printer.print_data(section)
     status = found.get("status") or {}
     for title, lines in (*regional_status.status_sections(status), *_preemptions(found), *_related(client, one)):
+        printer.print_data(f"{printer.paint(title, 'bold')}\n{_indented(lines)}")
+    for title, lines in _gangs(options, context, one, found):
         printer.print_data(f"{printer.paint(title, 'bold')}\n{_indented(lines)}")
     printer.print_data(_ending(found, one, region))
 
@@ -107,6 +110,24 @@ def _related(client: ApiClient, one: ObjectRef) -> Iterator[regional_status.Sect
     if mine:
         rows = [[printer.format_value(field_path.value_at(found, path)) for path in columns] for found in mine]
         yield "Assignments", printer.table(["REGION", "PURPOSE", "STAGE", "REPLICAS"], rows).splitlines()
+
+
+def _gangs(
+    options: GlobalOptions, context: CliContext, one: ObjectRef, found: Mapping[str, Any]
+) -> Iterator[regional_status.Section]:
+    """Yield the gangs of a workload, from its replicas in each region. A failed request hides only this section."""
+    gang = field_path.value_at(found, "spec.gang")
+    if one.kind.name != "Workload" or not gang:
+        return
+    try:
+        where = region_clients(options, context)
+        listed = ask_regions(where, lambda client: {"items": client.list("replicas", tenant=one.tenant).items})
+    except Exception as error:
+        print_note(f"its gangs are missing here: {to_cli_error(error)}")
+        return
+    lines = gang_lines(one.name, gang, [replica for answer in listed.values() for replica in answer["items"]])
+    if lines:
+        yield "Gangs", lines
 
 
 def _ending(found: Mapping[str, Any], one: ObjectRef, region: str) -> str:

@@ -7,6 +7,7 @@
 - `conditions`       conditions in one line each, with hints; why something is pending, and the remedy
                      (`core.scheduling.pending_reasons` computes that)
 - `regional_status`  workloads and regions with what regions reported
+- `gangs`            the members of gangs, from the replicas of all regions
 - `explanation`      the text of `explain`, and of one decision; the tree of reasons in it is that of `conditions`
 - `simulation`       results of simulation runs and swarms
 """

@@ -134,6 +134,7 @@ REMEDIES: dict[str, Remedy] = {
     "spread": Remedy("you, or an operator", "free capacity where it has too few replicas, or a larger maxSkew"),
     "apart": Remedy("you, or an operator", "more nodes or zones, or a larger `most` in spec.template.apart"),
     "near": Remedy("you, or an operator", "free capacity near the group, or `required: false` in spec.template.near"),
+    "gang": Remedy("time, or an operator", "free capacity for all of a gang at once, or a smaller spec.gang.min"),
     "over-grant": Remedy("an operator", "more quota, or replicas of {tenant} that end: `holdfast quota {tenant}`"),
     "grant-ended": Remedy("the platform", "a new grant, once the region is connected to it: `holdfast status`"),
     "protected": Remedy("an operator", "less protected capacity of other tenants, or more nodes"),

@@ -52,6 +52,7 @@ class Code(StrEnum):
     SPREAD = "spread"
     APART = "apart"
     NEAR = "near"
+    GANG = "gang"
     OVER_GRANT = "over-grant"
     GRANT_ENDED = "grant-ended"
     PROTECTED = "protected"
@@ -71,9 +72,9 @@ class Code(StrEnum):
     TOMBSTONED = "tombstoned"
 
 
-#: Refusals of one node that another node might accept: the slot does not fit on this node.
+#: Refusals of one node that another node might accept: the slot, or its gang, does not fit there.
 NO_ROOM = (
-    Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.NEAR, Code.PROTECTED, Code.LABELS,
+    Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.NEAR, Code.GANG, Code.PROTECTED, Code.LABELS,
     Code.TAINT, Code.TENANCY, Code.ONE_TENANT, Code.ISOLATION, Code.NODE_UNAVAILABLE,
 )  # fmt: skip
 

@@ -5,8 +5,8 @@ digested and seen by `evolve` only in logs of that level or above:
 
     ADDED    on a struct: by field, the level that added it. Added fields come last and have a default
     LOWERED  on a struct: by field, how its value was written before level 2
-    SINCE    on a struct: the level that added it, for events and other tagged structs
-    since()  for one member of an enum. It is never omitted with its field: its effect would be lost
+    SINCE    on a struct: the level that added it. It is never omitted with its field: its effect would be lost
+    since()  for one member of an enum, likewise
 
     at_level(value, level)  the value as `evolve` may see it: additions of later levels have their defaults
     form(value, level)      the encoded form of a value: without additions of later levels
@@ -130,6 +130,9 @@ def at_level(value: Any, level: int) -> Any:
 
 
 def _refuse_word(value: Any, level: int) -> None:
+    """Refuse a value that is later itself: omitted with its field, its effect would be lost."""
+    if isinstance(value, Struct):
+        _plan(type(value), level)
     if isinstance(value, Enum) and _words.get(value, FIRST) > level:
         raise AboveLevel(str(value), _words[value])
 

@@ -20,6 +20,7 @@ gates, and the ledger checks every proposal again. Nothing here imports a handle
 - `evidence`          the stored part of a pass
 - `proposal_builder`  selected nodes -> placements with devices (`nodes.devices`), deducted as they are added;
                       kept or taken back
+- `gang_trial`        gangs of a group, tried one by one behind savepoints of the draft
 - `view`              the input of a cycle, and what it says of requests that wait
 - `cycle`             one scheduling cycle over the queue -> at most one proposal
 - `resync`            comparison of view and state, a few rows at a time

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.values.structs import Revision
 
 #: The values by which two slots are equal to a scheduler.
-AskKind = tuple[str, str, bool, Revision, bool]
+AskKind = tuple[str, str, bool, Revision, bool, int, int]
 
 
 class SlotAsk(Struct, frozen=True):
-    """Template, tenant and firmness of a slot. `workload` is 0 unless the template has spread rules.
+    """Template, tenant and firmness of a slot. `workload` is 0 unless it has spread rules or gangs.
 
-    An `exclusive` slot needs an agent that ends its runs in time.
+    An `exclusive` slot needs an agent that ends its runs in time. A slot of a `gang` is placed with others of it.
     """
 
     digest: str
@@ -24,14 +25,17 @@ class SlotAsk(Struct, frozen=True):
     firm: bool
     workload: Revision = 0
     exclusive: bool = False
+    gang: Gang | None = None
 
     @property
     def kind(self) -> AskKind:
         """The values by which asks are compared."""
-        return self.digest, self.tenant, self.firm, self.workload, self.exclusive
+        size, needed = (self.gang.size, self.gang.needed) if self.gang is not None else (0, 0)
+        return self.digest, self.tenant, self.firm, self.workload, self.exclusive, size, needed
 
 
 def ask_of(assignment: Assignment, digest: str, template: Template, *, firm: bool) -> SlotAsk:
     """Return the requirements of the slots of an assignment's request."""
-    workload = assignment.workload if template.spread else 0
-    return SlotAsk(digest, template, assignment.tenant, firm, workload, assignment.exclusive)
+    gang = assignment.gang
+    workload = assignment.workload if template.spread or gang is not None else 0
+    return SlotAsk(digest, template, assignment.tenant, firm, workload, assignment.exclusive, gang)

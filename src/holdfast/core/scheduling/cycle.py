@@ -27,10 +27,11 @@ from holdfast.core.region.state.lookups import valid_policy
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.evidence import NOTHING_CHOSEN, pass_evidence
 from holdfast.core.scheduling.framework import BindPlugin, PluginError, Plugins, SchedulingProfile, profile_for
+from holdfast.core.scheduling.gang_trial import GangTrial, try_gangs
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import NodeTable
 from holdfast.core.scheduling.nodes.tie_break import seed_of
-from holdfast.core.scheduling.pending_reasons import domains_that_hold, nearest_fit, never_fits, pending_reasons
+from holdfast.core.scheduling.pending_reasons import GangMiss, domains_that_hold, members_end, nearest_fit, node_reasons
 from holdfast.core.scheduling.proposal_builder import ProposalBuilder
 from holdfast.core.scheduling.queue.domain_cures import domain_counts, scopes_that_cure
 from holdfast.core.scheduling.queue.in_flight import InFlight
@@ -111,6 +112,8 @@ class SchedulingCycle:
                     return
                 if self._same_proposal(group):
                     self._take_turn(group)
+                if self.is_cut:
+                    return
             except PluginError as error:
                 self._block_failed(group, error)
 
@@ -118,7 +121,7 @@ class SchedulingCycle:
         """Place a group's quantum: then the shares of tenants are compared again."""
         before, self._most = self.draft.left, self._queue.most(group)
         self._schedule_group(group)
-        self._queue.served(group, before - self.draft.left, is_cut=not self._most)
+        self._queue.served(group, before - self.draft.left, is_cut=self._most <= 0 or self.is_cut)
 
     def _block_failed(self, group: RequestGroup, error: PluginError) -> None:
         """Block a group for which a plugin raised."""
@@ -153,10 +156,11 @@ class SchedulingCycle:
             return
         entries = self._admitted(group)
         while entries:
+            self.is_cut = group.ask.gang is not None and len(self.passes) >= PLACED_MAX  # gangs are placed one by one
             if not is_alone and self._are_left(entries):
                 self._leave(group)
                 return
-            if not self.draft.left or not self._most or not self._place(group, entries):
+            if not self.draft.left or self._most <= 0 or self.is_cut or not self._place(group, entries):
                 return
             entries = [one for one in entries if one.open > 0 and (one.look_up(self._state) or one.is_left)]
 
@@ -199,12 +203,16 @@ class SchedulingCycle:
         ask, spent = group.ask, self._flight.spent
         pay = payer_gate(self._state, group.accounts, ask.template.need, self._now, spent)
         kept = protected_gate(self._state, ask, self._flight.firm, self._flight.owed)
-        is_open = kept.most > 0 and (pay.most > 0 or any(entry.has_charged(self._state) for entry in entries))
+        count = ask.gang.needed if ask.gang is not None else 1
+        has_charged = any(entry.has_charged(self._state) for entry in entries)
+        is_open = kept.most >= count and (pay.most >= count or has_charged)
         seed = seed_of(group.oldest()[1], self._table.revision)
-        choice = self._choose(group, 1, seed) if is_open else NOTHING_CHOSEN
-        if not choice.rows:
-            self._block_unplaced(group, entries, choice, seed, is_open, pay if pay.most < kept.most else kept)
-        return bool(choice.rows)
+        choice = self._choose(group, seed, count, least=count) if is_open else NOTHING_CHOSEN
+        if len(choice.rows) < count:
+            gate = pay if pay.most < kept.most else kept
+            trial = GangTrial(0, choice, GangMiss(0, count, len(choice.rows))) if count > 1 else None
+            self._block_unplaced(group, entries, choice, seed, is_open, gate, trial)
+        return len(choice.rows) >= count
 
     def _admitted(self, group: RequestGroup) -> list[QueuedRequest]:
         """Return the requests that may be placed now, by what concerns the whole group. Without any it is blocked."""
@@ -277,20 +285,25 @@ class SchedulingCycle:
         pay = payer_gate(self._state, group.accounts, ask.template.need, self._now, spent)
         kept = protected_gate(self._state, ask, self._flight.firm, self._flight.owed)
         wanted = sum(entry.open for entry in entries)
-        slots = self.draft.slots(entries, pay.most, min(kept.most, self._most))
-        # One scheduler uses one order of ties; several have different ones.
-        mixed_by = () if self._queue.share.is_alone else (self._peers.name,)
+        mixed_by = () if self._queue.share.is_alone else (self._peers.name,)  # several have different orders of ties
         seed = seed_of(group.oldest()[1], self._table.revision, *mixed_by)
-        choice = self._choose(group, len(slots), seed) if slots else NOTHING_CHOSEN
-        before = len(self.draft.groups)
-        placed = self.draft.add(group, slots, choice.rows, pay.each) if choice.rows else 0
-        if not placed and pay.most and not self.waits_to_bind:
-            placed = self._preemptions.place(group, entries, self._most, lambda: self._passing(group, seed))
-            if not placed and self._preemptions.is_cut:
-                self.is_cut = True
-                return False
+        before, gate, trial = len(self.draft.groups), pay if pay.most < kept.most else kept, None
+        if ask.gang is None:
+            slots = self.draft.slots(entries, pay.most, min(kept.most, self._most))
+            choice, has_slots = self._choose(group, seed, len(slots)) if slots else NOTHING_CHOSEN, len(slots) > 0
+            placed = self.draft.add(group, slots, choice.rows, pay.each) if choice.rows else 0
+            if not placed and pay.most and not self.waits_to_bind:
+                placed = self._preemptions.place(group, entries, self._most, lambda: self._passing(group, seed))
+                self.is_cut = not placed and self._preemptions.is_cut
+        else:
+            # A gang is placed in one turn, however small its tenant's quantum is.
+            trial = try_gangs(self._state, self.draft, group, entries, (pay, kept), partial(self._choose, group, seed))
+            self.is_cut = trial.is_full
+            placed, choice, has_slots = trial.placed, trial.choice, trial.miss is not None
+            gate = pay if trial.gated is not None and pay.most < trial.gated[0] else kept
         if not placed:
-            self._block_unplaced(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
+            if not self.is_cut:
+                self._block_unplaced(group, entries, choice, seed, has_slots, gate, trial)
             return False
         self._most -= placed
         # Who may preempt is tried again at times, whatever changed.
@@ -299,10 +312,10 @@ class SchedulingCycle:
         if self._searched:
             self._walks.update(self._searched & {_searched_as(ask)})
         outcome = "placed" if placed == wanted else "placed in part"
-        mine = {(one.assignment, one.template) for one in self.draft.groups[before:]}
+        keys = {(one.assignment, one.template) for one in self.draft.groups[before:]}
+        mine = [one for one in entries if one.key in keys]
         preempted = 0 if choice.rows else self.draft.victims_since(before)
-        asked = [one for one in entries if one.key in mine]
-        self.passes.append(pass_evidence(self._state, group, asked, outcome, choice, seed, preempted=preempted))
+        self.passes.append(pass_evidence(self._state, group, mine, outcome, choice, seed, preempted=preempted))
         return True
 
     def _is_cured_by(self, parts: Collection[ProposedPart], ask: SlotAsk) -> bool:
@@ -310,16 +323,16 @@ class SchedulingCycle:
         scopes = scopes_that_cure(ask)
         return any(scope in scopes for part in parts for scope, _, _ in part.stands)
 
-    def _choose(self, group: RequestGroup, count: int, seed: int) -> NodeSelection:
-        passing = self._passing(group, seed)
+    def _choose(self, group: RequestGroup, seed: int, count: int, *, least: int = 1) -> NodeSelection:
+        passing = self._passing(group, seed, least)
         if count == 1 and passing.domains is None:
             return self._shortlists.choose(passing)
         return select_nodes(passing, count)
 
-    def _passing(self, group: RequestGroup, seed: int) -> PassContext:
+    def _passing(self, group: RequestGroup, seed: int, least: int = 1) -> PassContext:
         assert self.rules is not None
         avoided = tuple(sorted(self._overrides.zones))
-        return PassContext(self._table, group.ask, self.rules, seed, self._domains(group.ask), avoided)
+        return PassContext(self._table, group.ask, self.rules, seed, self._domains(group.ask), avoided, least)
 
     def _domains(self, ask: SlotAsk) -> DomainRules | None:
         if not has_domain_rules(ask.template):
@@ -338,9 +351,13 @@ class SchedulingCycle:
         seed: int,
         lacks_nodes: bool,
         gate: QuotaGate,
+        trial: GangTrial | None = None,
     ) -> None:
         """Block requests for which no node is feasible or a gate is closed."""
         waiting, until = sum(entry.open for entry in entries), 0
+        if trial is not None and trial.miss is None and trial.gated is None:
+            self._block(group, entries, BlockReason.ASSIGNMENT, (members_end(waiting),))
+            return
         if not lacks_nodes:
             why, nearest = BlockReason.GATE, ""
             reasons: tuple[PendingReason, ...] = (_told(gate, waiting),)
@@ -350,11 +367,12 @@ class SchedulingCycle:
             why = BlockReason.NODES
             nearest = nearest_fit(self._table, group.ask, self._overrides, self._domains(group.ask))
             until = min((one.ends for one in self._overrides.zones.values()), default=0)
-            reasons = pending_reasons(choice.rejected, waiting, nearest, never=never_fits(self._table, group.ask))
-        retry = self._preemptions.retry_at(group)
+            miss = trial.miss if trial is not None else None
+            reasons = node_reasons(self._table, group.ask, choice.rejected, waiting, nearest, miss)
+        retry = self._preemptions.retry_at(group) if trial is None else 0
         until = min([time for time in (until, retry) if time], default=0)
         found = pass_evidence(self._state, group, entries, "waiting", choice, seed, nearest)
-        self._block(group, entries, why, reasons, until, found)
+        self._block(group, entries, why, reasons, until, found, trial.gated if trial is not None else None)
 
     def _block(
         self,
@@ -364,6 +382,7 @@ class SchedulingCycle:
         reasons: tuple[PendingReason, ...],
         until: Instant = 0,
         found: SchedulingPass | None = None,
+        gated: tuple[int, int] | None = None,
     ) -> None:
         self._rested += 1
         anew = self._now + RESYNC_MS
@@ -375,7 +394,7 @@ class SchedulingCycle:
             scopes = scopes_that_cure(group.ask)
         kept = max(1, min(first.count, table.count))
         blocked = BlockedGroup(
-            why, table.revision, anew if resync else until, counts, resync, first.code, kept, table.stirs, scopes
+            why, table.revision, anew if resync else until, counts, resync, first.code, kept, table.stirs, scopes, gated
         )
         self._queue.block(group, blocked)
         found = found or pass_evidence(self._state, group, entries, "waiting")

@@ -70,6 +70,16 @@ class Worth(NamedTuple):
 NOTHING_CHANGES = Worth()
 
 
+class FillRule(NamedTuple):
+    """How many slots are placed, packed or spread. `worth` changes keys with each choice; fewer than `least` slots are
+    of no use."""
+
+    most: int
+    pack: bool = True
+    worth: Worth = NOTHING_CHANGES
+    least: int = 1
+
+
 class _Lane:
     """The rows of one combination of domains: this round's and the next one's."""
 
@@ -98,21 +108,16 @@ class _Lane:
 
 
 def fill_by_domain(
-    ranked: Ranked,
-    count: int,
-    domains: DomainRules,
-    nodes: list[Node],
-    rejected: Rejected,
-    *,
-    pack: bool,
-    worth: Worth = NOTHING_CHANGES,
+    ranked: Ranked, filling: FillRule, domains: DomainRules, nodes: list[Node], rejected: Rejected
 ) -> list[int]:
-    """Choose rows slot by slot, in the ledger's order. `worth` changes keys with each choice."""
-    lanes = _lanes(ranked, domains, nodes, rejected)
+    """Choose rows slot by slot, in the ledger's order."""
+    lanes, (count, pack, worth, least) = _lanes(ranked, domains, nodes, rejected), filling
     if worth.even:
         for where, lane in lanes.items():
             lane.evenness = domains.evenness_of(where)
     far = _drop_far(lanes, domains)
+    if least > 1:
+        _drop_small(lanes, domains, least)
     chosen: list[int] = []
     while len(chosen) < count:
         best = _best(lanes, domains, worth)
@@ -155,6 +160,17 @@ def _drop_far(lanes: dict[tuple[str, ...], _Lane], domains: DomainRules) -> int:
     """Drop the lanes that near rules close. No choice of this pass can open them."""
     shut = [(where, domains.closed_by(where)) for where in lanes] if domains.binding else []
     return sum(len(lanes.pop(where)) for where, found in shut if found is not None and found[0] is Code.NEAR)
+
+
+def _drop_small(lanes: dict[tuple[str, ...], _Lane], domains: DomainRules, least: int) -> None:
+    """Where the first slot decides the domain of all others, drop domains without capacity for enough of them."""
+    for place in domains.decided_by_first():
+        room: dict[str, int] = {}
+        for where, lane in lanes.items():
+            room[where[place]] = room.get(where[place], 0) + sum(row[2] for row in lane.next)
+        if any(free >= least for free in room.values()):
+            for where in [where for where in lanes if room[where[place]] < least]:
+                del lanes[where]
 
 
 def _lanes(ranked: Ranked, domains: DomainRules, nodes: list[Node], rejected: Rejected) -> dict[tuple[str, ...], _Lane]:

@@ -6,11 +6,13 @@ capacity 12          12 nodes lack a resource:
   cpu 9                9 lack cpu
   memory 3             3 lack memory
 over-grant 4         the accounts cannot pay for 4 more
+gang 8               of gangs, too few members fit together; below it, the rejected nodes
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,6 +61,46 @@ def pending_reasons(
 def never_fits(table: NodeTable, ask: SlotAsk) -> bool:
     """Whether no node of the region can hold the slot, even if empty and usable. False without nodes."""
     return table.count > 0 and not could_hold(all_rows(table, ask))
+
+
+class GangMiss(NamedTuple):
+    """A gang that could not be placed: of the members that must be placed together, how many fit."""
+
+    number: int
+    least: int
+    fits: int
+
+
+def node_reasons(
+    table: NodeTable, ask: SlotAsk, rejected: Rejected, waiting: int, nearest: str, miss: GangMiss | None = None
+) -> tuple[PendingReason, ...]:
+    """Return why slots wait for nodes; of gangs: what fits, and below it the rejected nodes."""
+    if miss is None or not table.count:
+        return pending_reasons(rejected, waiting, nearest, never=never_fits(table, ask))
+    found = pending_reasons(rejected, waiting, nearest, never=never_fits(table, ask)) if rejected else ()
+    if found and found[0].code == NEVER_FITS:
+        return found
+    ever = _held_empty(table, ask)
+    if ever < miss.least:
+        message = f"empty nodes hold {ever} of the {miss.least} members that a gang needs together"
+        return (PendingReason(NEVER_FITS, waiting, message, found),)
+    message = f"{miss.fits} of {miss.least} members of gang {miss.number} fit together"
+    return (PendingReason(Code.GANG.value, waiting, f"{message}; {nearest}" if nearest else message, found),)
+
+
+def members_end(waiting: int) -> PendingReason:
+    """Return why gangs wait of which too few members wait: the others have not ended, or are not open yet."""
+    return PendingReason(Code.GANG.value, waiting, "other members of its gangs have not ended, or are not open yet")
+
+
+def _held_empty(table: NodeTable, ask: SlotAsk) -> int:
+    """Return how many slots the nodes hold together if they are empty: an upper bound."""
+    window = all_rows(table, ask)
+    takes: Numbers = np.where(_holding(window), 1 << 30, 0)
+    for name, amount in table.amounts(ask.template.need):
+        if name in table.resources:
+            takes = np.minimum(takes, window.pick(table.capacity[table.resources[name]]) // amount)
+    return int(takes.sum())
 
 
 def could_hold(window: NodeWindow) -> bool:

@@ -15,8 +15,9 @@ import numpy as np
 from msgspec import Struct
 
 from holdfast.core.model.records.decisions import Candidate
+from holdfast.core.scheduling import fill
 from holdfast.core.scheduling.ask import SlotAsk
-from holdfast.core.scheduling.fill import Ranked, Rejected, Worth, fill_by_domain, pack_nodes, spread_nodes, top_keys
+from holdfast.core.scheduling.fill import Ranked, Rejected, Worth, pack_nodes, spread_nodes, top_keys
 from holdfast.core.scheduling.framework import PluginError, SchedulingProfile
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, Truths
@@ -41,7 +42,7 @@ class NodeSelection(Struct, frozen=True):
 
 
 class PassContext(Struct, frozen=True):
-    """The constant inputs of a pass."""
+    """The constant inputs of a pass. Fewer than `least` slots are of no use: near rules choose a domain for so many."""
 
     table: NodeTable
     ask: SlotAsk
@@ -49,6 +50,7 @@ class PassContext(Struct, frozen=True):
     seed: int
     domains: DomainRules | None = None
     avoided: tuple[str, ...] = ()
+    least: int = 1
 
 
 def select_nodes(passing: PassContext, count: int) -> NodeSelection:
@@ -80,7 +82,8 @@ def select_in(passing: PassContext, windows: tuple[NodeWindow, ...], count: int)
     ranked, pack = Ranked(rows, keys, _slots_per_node(passing, rows)), passing.rules.pack
     if passing.domains is not None:
         nodes, worth = passing.table.nodes, _worth(passing, bits)
-        chosen = fill_by_domain(ranked, count, passing.domains, nodes, rejected, pack=pack, worth=worth)
+        filling = fill.FillRule(count, pack, worth, passing.least)
+        chosen = fill.fill_by_domain(ranked, filling, passing.domains, nodes, rejected)
     else:
         chosen = pack_nodes(ranked, count) if pack else spread_nodes(ranked, count)
     return NodeSelection(chosen, examined, rejected, _candidates(passing, scored, _top(keys)))

@@ -134,7 +134,8 @@ class Users:
 
     async def _scale(self, name: str, chance: Random) -> None:
         before = self.wanted[name]
-        replicas = chance.randint(1, self._wishes.most(name))
+        replicas, unit = chance.randint(1, self._wishes.most(name)), before.spec.unit
+        replicas = max(1, replicas // unit) * unit
         await self.put(replace(before, spec=replace(before.spec, replicas=replicas)))
 
     async def _roll(self, name: str, chance: Random) -> None:
@@ -223,7 +224,8 @@ class Users:
         """Scale a workload up and then pause the scheduling of its tenant. A scheduler that has only the first change
         proposes what is refused."""
         before, most = self.wanted[name], self._wishes.most(name)
-        await self.put(replace(before, spec=replace(before.spec, replicas=most)))
+        unit = before.spec.unit
+        await self.put(replace(before, spec=replace(before.spec, replicas=max(1, most // unit) * unit)))
         await self._process.clock.sleep(chance.randrange(100, 2_000))
         ends = self._process.clock.wall() + chance.randrange(4_000, 8_000)
         for region in self._wishes.regions:

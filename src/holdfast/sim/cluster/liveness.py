@@ -27,6 +27,7 @@ from holdfast.sim.checks.deadlines import PROMPT_MS, Unconverged
 from holdfast.sim.checks.link_steps import leftover_copies
 from holdfast.sim.checks.placement.oracle import PlacementOracle
 from holdfast.sim.checks.placement.usage import is_open
+from holdfast.sim.checks.region.gangs import failed_with_gang, late_gangs
 from holdfast.sim.cluster.cluster import SimulatedCluster, old_server
 from holdfast.sim.cluster.process_state import process_mismatches, unnoticed_failures
 
@@ -127,6 +128,7 @@ def _region(scene: SimulatedCluster, name: str, state: RegionState, platform: Pl
         workload = platform.workloads.get(assignment.workload)
         stays = assignment.exclusive and workload is not None and is_spent(_regions(scene), workload)
         yield from _replicas(name, state, uid, assignment, stays=stays)
+        yield from late_gangs(name, state, uid, assignment)
     yield from _unpaid(name, state)
     yield from _slots(scene, name, state, PlacementOracle(state, now))
     speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}
@@ -177,8 +179,10 @@ def _replicas(
     pending, old ones serve and a surge of at most the disruption budget is allowed. With `stays`, identities whose
     budget is used up may serve with an older template."""
     asked = {share.template: share.count for share in assignment.shares if assignment.stage is ACTIVE and share.count}
+    size = assignment.gang.size if assignment.gang is not None else 1
     for row in state.finished.get(uid) or ():
         over = sum(after - first for first, after in (*row.done, *row.failed))
+        over += failed_with_gang(row, size)
         asked[row.template] = max(0, asked.get(row.template, 0) - over)
     slots = [slot for slot in state.slots.values() if slot.assignment == uid]
     there = Counter(slot.template for slot in slots)
@@ -188,7 +192,7 @@ def _replicas(
             yield Unconverged("replicas", f"{where} assignment {uid}", f"has other ordinals than {sorted(named)}")
         return
     wanted, subject = sum(asked.values()), f"{where} assignment {uid}"
-    surge = 0 if assignment.exclusive else max(1, assignment.disruption)
+    surge = 0 if assignment.exclusive else max(size, assignment.disruption)
     detail = f"has {len(slots)} slots, {wanted} are required"
     leaving = [slot for slot in slots if slot.phase in (Phase.TERMINATING, Phase.UNKNOWN)]
     if len(slots) < wanted or len(slots) - len(leaving) > wanted + surge:

@@ -273,7 +273,7 @@ def test_a_change_of_schedulers_unblocks_what_was_left_in_bounded_steps() -> Non
 
 
 def a_key(urgency: int, name: str) -> GroupKey:
-    return (urgency, 0, "acme", (name, "acme", True, 0, False), ("quota/acme",), "normal")
+    return (urgency, 0, "acme", (name, "acme", True, 0, False, 0, 0), ("quota/acme",), "normal")
 
 
 def test_the_most_urgent_group_that_is_left_is_known_without_a_search() -> None:

@@ -198,6 +198,8 @@ def need_shape(command: c.Assign, workload: Workload) -> None:
     need(len(set(names)) == len(names) and command.stage is not AssignmentStage.ENDED, Code.MALFORMED)
     recovery = command.purpose is AssignmentPurpose.RECOVERY
     need(recovery or command.stage is AssignmentStage.ACTIVE, Code.CONTRADICTORY)
+    gang = workload.spec.gang
+    need(gang is None or all(count % gang.size == 0 for count in counts), Code.CONTRADICTORY)
     need(not recovery or workload.spec.recovery.budget, Code.CONTRADICTORY)
 
 
@@ -217,7 +219,7 @@ def proposed(world: World, command: c.Assign, workload: Workload, old: Assignmen
         right_until=old.right_until if old else 0, jurisdictions=spec.placement.jurisdictions, batch=spec.batch,
         returning=ranges_of(n for n in held if n not in listed) if asks_back else (),
         deadline=meta.created + spec.deadline if spec.deadline else 0, fails_late=spec.on_deadline is OnDeadline.FAIL,
-        stops_cut=spec.on_disconnect is OnDisconnect.STOP,
+        stops_cut=spec.on_disconnect is OnDisconnect.STOP, gang=spec.gang,
     )  # fmt: skip
 
 

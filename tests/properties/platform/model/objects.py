@@ -14,9 +14,10 @@ from holdfast.core.model.objects.topology import Region, RegionHealth
 from holdfast.core.model.objects.workload_validation import workload_problems
 from holdfast.core.model.objects.workloads import Workload, WorkloadSpec, WorkloadStatus
 from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.records.region_reports import Nodes
 from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, with_condition
 from holdfast.core.model.values.metadata import Deletion, Finalizer, Meta
-from holdfast.core.model.values.resources import ZERO, Resources, amount_problem, first_exceeded
+from holdfast.core.model.values.resources import ZERO, Resources, amount_problem, first_exceeded, times
 from holdfast.core.platform import commands as c
 from tests.properties.platform.model.platform import Case, Standing, World, deny, drop_right, need
 
@@ -293,8 +294,10 @@ def fits(world: World, workload: Workload, at: int) -> Condition:
     spec = workload.spec
     there = [r for r, standing in world.standing.items() if standing.log and may_hold(world, spec, r)]
     told = {region: world.summaries.get(region) for region in there if is_near(world, spec, region)}
+    together = (spec.gang.min or spec.gang.size) if spec.gang else 1
     large = [
         any(not first_exceeded(spec.template.need, piece) for nodes in summary[2].nodes for piece in nodes.largest)
+        and sum(_holds(nodes, spec.template.need, together) for nodes in summary[2].nodes) >= together
         for summary in told.values()
         if summary is not None and summary[2].nodes
     ]
@@ -307,6 +310,13 @@ def fits(world: World, workload: Workload, at: int) -> Condition:
         truth = (ConditionStatus.UNKNOWN, ConditionReason.NOT_YET_KNOWN)
     generation = workload.meta.generation
     return Condition(type="Fits", status=truth[0], reason=truth[1], since=at, observed_generation=generation)
+
+
+def _holds(nodes: Nodes, need: Resources, together: int) -> int:
+    """How many replicas nodes that are large enough hold together if they are empty."""
+    if not any(not first_exceeded(need, piece) for piece in nodes.largest):
+        return 0
+    return max(n for n in range(together + 1) if not first_exceeded(times(need, n), nodes.capacity))
 
 
 def on_time(world: World, workload: Workload, at: int) -> Condition:
@@ -358,6 +368,8 @@ def check_workload(world: World, new: Workload, old: Workload | None) -> None:
     if old is not None and (old.spec.exclusive, old.spec.failover) != (spec.exclusive, spec.failover):
         need(not world.assigned(new.meta.uid), Code.IN_USE)
         need(all(uid != new.meta.uid for uid, _ in world.rights), Code.IN_USE)
+    sizes = [one.spec.gang.size if one.spec.gang else 1 for one in (new, old or new)]
+    need(sizes[0] == sizes[1] or not world.assigned(new.meta.uid), Code.IN_USE)
 
 
 def waiting(workload: Workload) -> int:

@@ -63,6 +63,10 @@ def offer_back(world: World, command: c.OfferBack, case: Case) -> None:
         since, moved = case.at, 0
     need(moved < settings.rebalance_max, Code.TOO_EARLY)
     moving = min(command.count, settings.rebalance_max - moved)
+    if assignment.gang is not None:
+        whole = moving - moving % assignment.gang.size
+        need(whole or not moved, Code.TOO_EARLY)
+        moving = whole or assignment.gang.size
     known = world.overflows.get((assignment.workload, region))
     need(known is None or known.until <= case.at or known.most > count - moving, Code.ALREADY)
     world.rebalances[region] = (since, moved + moving)

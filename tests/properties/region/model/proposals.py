@@ -12,7 +12,7 @@ from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose
-from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
+from holdfast.core.model.records.lifecycle import ON_NODE, STOPPABLE, Phase
 from holdfast.core.model.records.slots import PreemptionReceipt
 from holdfast.core.model.values.ranges import contains
 from holdfast.core.region import commands as c
@@ -42,11 +42,57 @@ def propose(model: Model, command: c.Propose, sender: Sender) -> Code | Parts:
     before = model.clone()
     for number, group in enumerate(command.groups):
         closed = _refuse_group(model, group, sender)
-        for index, placement in enumerate(group.placements):
-            code = closed or _place(model, group, placement, sender, before, bind=command.bind)
-            if code is not None:
-                lost[number, index] = code if closed else _or_stale(before, group, placement, code, sender)
+        for unit in [] if closed else _units(model, group):
+            saved, codes = model.clone(), dict[int, Code | None]()
+            for index in unit:
+                placement = group.placements[index]
+                code = _place(model, group, placement, sender, before, bind=command.bind)
+                codes[index] = _or_stale(before, group, placement, code, sender) if code else None
+            if None in codes.values() and _is_partial(model, group, group.placements[unit[0]].ordinal):
+                vars(model).update(vars(saved))
+                kept = [index for index, code in codes.items() if code is None]
+                codes = {
+                    **{index: codes[index] for index in codes if index not in kept},
+                    **dict.fromkeys(kept, Code.GANG),
+                }
+            lost |= {(number, index): code for index, code in codes.items() if code is not None}
+        lost |= {(number, index): closed for index in range(len(group.placements)) if closed is not None}
     return lost
+
+
+def _units(model: Model, group: c.PlacementGroup) -> list[list[int]]:
+    """What is decided together: each placement alone, or those of a gang, which come where its first one does."""
+    gang = model.assignments[group.assignment].gang
+    found: dict[int, list[int]] = {}
+    for index, placement in enumerate(group.placements):
+        found.setdefault(index if gang is None else placement.ordinal // gang.size, []).append(index)
+    return list(found.values())
+
+
+def members(model: Model, assignment: Assignment, ordinal: int) -> list[Slot]:
+    """The slots of an ordinal's gang."""
+    size = assignment.gang.size if assignment.gang else 1
+    return [slot for slot in model.of(assignment.uid) if slot.ordinal // size == ordinal // size]
+
+
+def lacks_members(model: Model, assignment: Assignment, ordinal: int) -> bool:
+    """Whether fewer are there than the gang of an ordinal needs. Those that are done are there."""
+    gang = assignment.gang
+    if gang is None:
+        return False
+    there = [one for one in members(model, assignment, ordinal) if one.phase in ON_NODE]
+    staying = sum(one.phase is not Phase.TERMINATING for one in there)
+    done = [one.ordinal for one in model.over if one.assignment == assignment.uid and one.done]
+    return staying + sum(n // gang.size == ordinal // gang.size for n in done) < (gang.min or gang.size)
+
+
+def _is_partial(model: Model, group: c.PlacementGroup, ordinal: int) -> bool:
+    assignment = model.assignments[group.assignment]
+    if assignment.gang is None:
+        return False
+    failed = [one.ordinal for one in model.over if one.assignment == assignment.uid and not one.done]
+    is_over = any(n // assignment.gang.size == ordinal // assignment.gang.size for n in failed)
+    return is_over or lacks_members(model, assignment, ordinal)
 
 
 def refuse_assigned(model: Model, assignment: Assignment, template: str, at: int) -> Code | None:

@@ -6,6 +6,8 @@ one moment: each is judged on what was before the command, and names its slot on
 
 from __future__ import annotations
 
+import copy
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, STOP_CAUSES, STOPPABLE, Phase, StopKind
@@ -17,6 +19,8 @@ from tests.properties.region.model.proposals import (
     Parts,
     has_right,
     keeps_times,
+    lacks_members,
+    members,
     refuse_assigned,
     refuse_node,
     terminate,
@@ -41,6 +45,7 @@ def bind(model: Model, command: c.Bind, sender: Sender) -> Code | Parts:
     if refused is not None:
         return refused
     lost: Parts = {}
+    bound: dict[int, Slot] = {}
     for index, key in enumerate(command.slots):
         slot = model.slots.get(key)
         code = _refuse_reserved(slot)
@@ -49,10 +54,33 @@ def bind(model: Model, command: c.Bind, sender: Sender) -> Code | Parts:
         if slot is None or code is not None:
             lost[0, index] = code or Code.NOT_FOUND
         else:
+            bound[index] = copy.copy(slot)
             slot.phase, slot.cause, slot.detail, slot.ends = Phase.BOUND, "bound", "", 0
             slot.bound_at = sender.at
             slot.changed = slot.reported = model.here
+    parted = {index: before for index, before in bound.items() if _is_left(model, before)}
+    for index, before in parted.items():
+        model.slots[before.key] = before
+        lost[0, index] = Code.GANG
     return lost
+
+
+def _is_left(model: Model, slot: Slot) -> bool:
+    """Whether a member of its gang stays reserved: those are bound together."""
+    assignment = model.assignments[slot.assignment]
+    return assignment.gang is not None and any(
+        one.phase is Phase.RESERVED for one in members(model, assignment, slot.ordinal)
+    )
+
+
+def _release_gangs(model: Model, named: list[Slot], cause: str) -> None:
+    """What is reserved of a gang goes with those that leave too few behind."""
+    for slot in named:
+        assignment = model.assignments[slot.assignment]
+        if lacks_members(model, assignment, slot.ordinal):
+            for one in members(model, assignment, slot.ordinal):
+                if one.phase is Phase.RESERVED:
+                    model.leave(one, cause)
 
 
 def _refuse_binding(model: Model, slot: Slot, sender: Sender) -> Code | None:
@@ -79,13 +107,16 @@ def unreserve(model: Model, command: c.Unreserve, sender: Sender) -> Code | Part
     if refused is not None:
         return refused
     lost: Parts = {}
+    named: list[Slot] = []
     for index, key in enumerate(command.slots):
         slot = model.slots.get(key)
         code = _refuse_reserved(slot)
         if slot is None or code is not None:
             lost[0, index] = code or Code.NOT_FOUND
         else:
+            named.append(slot)
             model.leave(slot, "refused")
+    _release_gangs(model, named, "refused")
     return lost
 
 
@@ -94,6 +125,7 @@ def expire(model: Model, command: c.Expire, sender: Sender) -> Code | Parts:
     if refused is not None:
         return refused
     lost: Parts = {}
+    named: list[Slot] = []
     for index, key in enumerate(command.slots):
         slot = model.slots.get(key)
         code = _refuse_reserved(slot)
@@ -102,7 +134,9 @@ def expire(model: Model, command: c.Expire, sender: Sender) -> Code | Parts:
         if slot is None or code is not None:
             lost[0, index] = code or Code.NOT_FOUND
         else:
+            named.append(slot)
             model.leave(slot, "expired")
+    _release_gangs(model, named, "expired")
     for index, uid in enumerate(command.holds):
         if uid not in model.holds:
             lost[1, index] = Code.NOT_FOUND

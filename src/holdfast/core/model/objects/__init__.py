@@ -7,6 +7,7 @@ No rows of the log and no ledger logic.
 - `topology`             `Region` and its health, `NodePool`, taints and tolerations
 - `isolation`            what an agent can enforce between tenants, and what a template requires of it
 - `probes`               HTTP, TCP and exec probes
+- `gangs`                groups of replicas that run together
 - `workloads`            `Template`, `Workload`, placement, failover, restart policy, driver kind
 - `workload_validation`  contradictions inside a workload spec, one sentence per field
 - `policies`             `SchedulerPolicy`, where one is valid, `Override`

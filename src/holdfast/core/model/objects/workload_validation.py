@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.topology import PRESENT_NAME_MAX
 from holdfast.core.model.objects.workloads import (
@@ -15,7 +16,7 @@ from holdfast.core.model.objects.workloads import (
     Template,
     WorkloadSpec,
 )
-from holdfast.core.model.values.limits import PORTS_MAX
+from holdfast.core.model.values.limits import GANG_MAX, PORTS_MAX
 
 #: Largest number of artifacts that a template may list in `uses`.
 USES_MAX = 32
@@ -46,9 +47,30 @@ def workload_problems(spec: WorkloadSpec) -> list[str]:
         found.append("onDeadline is fail, but there is no deadline")
     if spec.batch and spec.template.readiness is not None:
         found.append("readiness is for services: batch work has no endpoint")
+    if spec.gang is not None:
+        found += _ill_ganged(spec, spec.gang)
     found += _unplaceable(spec.placement)
     found += _ill_shaped(spec.template)
     found += _unrunnable(spec.template)
+    return found
+
+
+def _ill_ganged(spec: WorkloadSpec, gang: Gang) -> list[str]:
+    """Return contradictions of gangs with themselves and with the rest of the spec."""
+    found = []
+    if not 2 <= gang.size <= GANG_MAX:
+        found.append(f"gang.size is between 2 and {GANG_MAX}, not {gang.size}: one proposal places a gang")
+        return found
+    if not 0 <= gang.min <= gang.size:
+        found.append(f"gang.min is between 1 and gang.size, {gang.size}; 0 is gang.size")
+    if gang.replace_within < 0:
+        found.append("gang.replaceWithin cannot be negative; 0 stops a gang at once")
+    if spec.exclusive:
+        found.append("gang contradicts exclusive: identities move between regions one by one")
+    if spec.replicas % gang.size:
+        found.append(f"replicas is {spec.replicas}: it must be a multiple of gang.size, {gang.size}")
+    if 0 < spec.disruption_max < gang.size:
+        found.append(f"disruptionMax is 0 or at least gang.size, {gang.size}: a gang is stopped as a whole")
     return found
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.isolation import Isolation
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.topology import Taint, Toleration
@@ -167,7 +168,8 @@ class Recovery(Document, frozen=True):
 class WorkloadSpec(Document, frozen=True):
     """Desired state of one workload. The deadline of batch work counts from the workload's creation.
 
-    By default, exclusive work has acknowledged failover, and leased work stops on disconnect.
+    By default, exclusive work has acknowledged failover, leased work stops on disconnect, and the disruption budget of
+    gangs is one gang.
     """
 
     template: Template
@@ -182,6 +184,14 @@ class WorkloadSpec(Document, frozen=True):
     on_disconnect: OnDisconnect = OnDisconnect.KEEP
     recovery: Recovery = Recovery()
     on_deadline: OnDeadline = OnDeadline.BEST_EFFORT
+    gang: Gang | None = None
+
+    ADDED: ClassVar[Mapping[str, int]] = {"gang": 3}
+
+    @property
+    def unit(self) -> int:
+        """The number of replicas that are never split over regions, or scaled by less: the size of a gang, or 1."""
+        return self.gang.size if self.gang is not None else 1
 
 
 class WorkloadStatus(Document, frozen=True):
@@ -215,6 +225,8 @@ def with_implied(said: Mapping[str, Any]) -> dict[str, Any]:
         spec.setdefault("failover", FailoverMode.ACKNOWLEDGED)
     if spec.get("failover") is FailoverMode.LEASED:
         spec.setdefault("on_disconnect", OnDisconnect.STOP)
+    if spec.get("gang") is not None:
+        spec.setdefault("disruption_max", spec["gang"].size)
     return spec
 
 

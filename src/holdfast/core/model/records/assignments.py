@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from msgspec.structs import force_setattr
 
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.values.ranges import Ordinals, expanded, ranges_of
 from holdfast.core.model.values.structs import Instant, Revision, Row
 
@@ -46,9 +47,11 @@ class Assignment(Row, frozen=True):
     region's time, recorded in the term `right_term` of its log. `disruption` is the region's share of the disruption
     budget. `accounts` are charged in this order of preference. `deadline` is when the work should have finished, 0:
     none; in a region's copy it is in the region's time. With `fails_late`, unfinished work fails at the deadline and is
-    not placed any more. With `stops_cut`, a replica stops when its node is cut off.
+    not placed any more. With `stops_cut`, a replica stops when its node is cut off. With `gang`, ordinals from
+    `k * gang.size` on, `gang.size` of them, are gang k.
     """
 
+    ADDED: ClassVar[Mapping[str, int]] = {"gang": 3}
     LOWERED: ClassVar[dict[str, Callable[[Any], Any]]] = {"ordinals": expanded, "returning": expanded}
 
     uid: Revision
@@ -74,12 +77,18 @@ class Assignment(Row, frozen=True):
     deadline: Instant = 0
     fails_late: bool = False
     stops_cut: bool = False
+    gang: Gang | None = None
 
     def __post_init__(self) -> None:
         if self.ordinals:
             force_setattr(self, "ordinals", ranges_of(self.ordinals))
         if self.returning:
             force_setattr(self, "returning", ranges_of(self.returning))
+
+    @property
+    def unit(self) -> int:
+        """The number of slots that are opened and ended together: the size of a gang, or 1."""
+        return self.gang.size if self.gang is not None else 1
 
 
 class HeldRight(Row, frozen=True):

@@ -67,6 +67,8 @@ _STOPS = (
     StopCause("deleted", StopKind.ASKED, "controller/replica", False, "Its tenant deleted the workload."),
     StopCause("suspended", StopKind.ASKED, "controller/replica", False, "Its tenant suspended the workload."),
     StopCause("deadline-missed", StopKind.ASKED, "controller/replica", False, "Its deadline has passed: it fails."),
+    StopCause("gang-broken", StopKind.FORCED, "controller/replica", True, "Its gang lost members for too long."),
+    StopCause("gang-failed", StopKind.ASKED, "controller/replica", False, "A member of its gang failed for good."),
     StopCause("reclaimed", StopKind.FORCED, "scheduler", True, "Recovery needs the capacity that it borrowed."),
     StopCause("right-lapsed", StopKind.FORCED, "controller/rights", False, "This region's right to it has ended."),
     StopCause("grant-ended", StopKind.FORCED, "controller/grant", False, "The grant that it is charged to has ended."),

@@ -10,6 +10,8 @@ from __future__ import annotations
 TEXT_MAX = 256
 #: Entries of one list: as many as one command may place, move or stop.
 ENTRIES_MAX = 1_000
+#: Replicas of one gang: one proposal places them.
+GANG_MAX = ENTRIES_MAX
 #: The reason of an action, or an operator's note on a node.
 REASON_MAX = 1_000
 #: A message of a controller or a region.

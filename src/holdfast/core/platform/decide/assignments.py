@@ -96,6 +96,9 @@ def _refuse_shape(command: Assign, workload: Workload) -> Refused | None:
         return malformed("an assignment is ended by EndAssignment", stage=command.stage.value)
     if command.stage is AssignmentStage.STANDBY and command.purpose is not AssignmentPurpose.RECOVERY:
         return contradictory("only recovery assignments can be standby", purpose=command.purpose.value)
+    if any(count % workload.spec.unit for count in counts):
+        message = f"a gang of {workload.spec.unit} is never split: counts are multiples of it"
+        return contradictory(message, counts=counts, size=workload.spec.unit)
     if command.purpose is AssignmentPurpose.RECOVERY and not workload.spec.recovery.budget:
         return contradictory(f"workload {workload.meta.name} names no recovery budget", workload=workload.meta.uid)
     return None
@@ -129,6 +132,7 @@ def _proposed(
         deadline=deadline_of(workload),
         fails_late=spec.on_deadline is OnDeadline.FAIL,
         stops_cut=spec.on_disconnect is OnDisconnect.STOP,
+        gang=spec.gang,
     )
 
 

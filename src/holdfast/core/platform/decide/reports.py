@@ -24,6 +24,8 @@ from holdfast.core.model.records.assignments import Assignment, AssignmentPurpos
 from holdfast.core.model.records.region_reports import Overflow, RegionSummary, WorkloadReport
 from holdfast.core.model.values.conditions import Condition, with_condition
 from holdfast.core.model.values.resources import AMOUNT_MAX
+from holdfast.core.model.values.settings import Settings
+from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import OfferBack, Report, ReportStatus
 from holdfast.core.platform.decide.checks import refuse_unjoined_session
 from holdfast.core.platform.events import OfferedBack, RegionReported, StatusReported
@@ -119,15 +121,25 @@ def offer_back(state: PlatformState, command: OfferBack, ctx: CommandContext) ->
     window, used = (known.since, known.moved) if known is not None and goes_on else (ctx.at, 0)
     left = settings.rebalance_max - used
     if left <= 0:
-        facts = {"region": region, "most": settings.rebalance_max, "until": window + settings.rebalance_window}
-        return Refused(Code.TOO_EARLY, f"region {region} has offered back {used} in this window", facts)
+        return _refuse_late(region, settings, used, window)
     moved = min(command.count, left)
+    if assignment.gang is not None:  # whole gangs, at least one per window
+        size = assignment.gang.size
+        moved = moved // size * size or (0 if used else size)
+        if not moved:
+            return _refuse_late(region, settings, used, window)
     most = sum(share.count for share in assignment.shares) - moved
     before = overflow_of(state, assignment.workload, region)
     if before is not None and before.until > ctx.at and before.most <= most:
         return already(f"overflow/{assignment.workload}/{region}", assignment.revision)
     until = ctx.at + settings.offer_life
     return Accepted((OfferedBack(Overflow(assignment.workload, region, most, moved, window, until)),))
+
+
+def _refuse_late(region: str, settings: Settings, used: int, window: Instant) -> Refused:
+    """Refuse to move more in this window."""
+    facts = {"region": region, "most": settings.rebalance_max, "until": window + settings.rebalance_window}
+    return Refused(Code.TOO_EARLY, f"region {region} has offered back {used} in this window", facts)
 
 
 def _refuse_offer(assignment: Assignment, command: OfferBack) -> Refused | None:

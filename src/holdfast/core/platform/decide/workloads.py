@@ -203,6 +203,14 @@ def check_identity(state: PlatformState, new: Workload, stored: Workload | None)
     return in_use("exclusive and failover change only while no region holds any of it", regions=regions)
 
 
+def check_gang(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """Refuse to change the size of gangs while a region has some: ordinals would belong to other gangs."""
+    if stored is None or new.spec.unit == stored.spec.unit or stored.meta.uid not in state.assignments_of:
+        return None
+    regions = sorted({assignment.region for assignment in assignments_of(state, stored.meta.uid)})
+    return in_use("gang.size changes only while no region holds any of the workload", regions=regions)
+
+
 CHECKS: tuple[Callable[[PlatformState, Workload, Workload | None], Refused | None], ...] = (
     check_shape,
     check_tenant,
@@ -210,4 +218,5 @@ CHECKS: tuple[Callable[[PlatformState, Workload, Workload | None], Refused | Non
     check_places,
     check_recovery,
     check_identity,
+    check_gang,
 )

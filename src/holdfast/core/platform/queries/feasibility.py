@@ -29,12 +29,21 @@ class NearMiss(NamedTuple):
     texts: str
 
 
-def could_ever_hold(summary: RegionSummary, template: Template, tenant: str) -> bool | None:
-    """Check whether some node, if empty, could hold one replica; None: the region has reported no nodes."""
+def could_ever_hold(summary: RegionSummary, template: Template, tenant: str, together: int = 1) -> bool | None:
+    """Check whether some nodes, if empty, could hold this many replicas together; None: the region has reported no
+    nodes."""
     told = [nodes for nodes in summary.nodes if nodes.count > 0]
     if not told:
         return None
-    return any(_shut(nodes, template, tenant) is None and _covers(nodes.largest, template.need) for nodes in told)
+    takes = [
+        nodes for nodes in told if _shut(nodes, template, tenant) is None and _covers(nodes.largest, template.need)
+    ]
+    return bool(takes) and _held(takes, template, together) >= together
+
+
+def _held(takes: list[Nodes], template: Template, most: int) -> int:
+    """Return how many replicas the nodes hold if they are empty, at most `most`: an upper bound."""
+    return min(most, sum(_times(nodes.capacity, template.need, most) for nodes in takes)) if most > 1 else 1
 
 
 def capacity_for(summary: RegionSummary, template: Template, tenant: str, most: int) -> int | None:
@@ -54,19 +63,20 @@ def capacity_for(summary: RegionSummary, template: Template, tenant: str, most: 
 
 
 def fits(state: PlatformState, workload: Workload) -> ConditionValue:
-    """Return whether any region that the workload may use could hold a replica of it."""
+    """Return whether any region that the workload may use could hold a replica of it, or the members that a gang
+    needs."""
     untold: list[str] = []
     nearest: tuple[int, int, str, str] | None = None
-    template, tenant = workload.spec.template, workload.meta.tenant
+    template, tenant, together = workload.spec.template, workload.meta.tenant, members_needed(workload.spec)
     for name in candidate_regions(state, workload):
         known = state.summaries.get(name)
-        could = could_ever_hold(known.summary, template, tenant) if known is not None else None
+        could = could_ever_hold(known.summary, template, tenant, together) if known is not None else None
         if could:
             return ConditionValue(ConditionStatus.TRUE, ConditionReason.AS_DESIRED)
         if known is None or could is None:
             untold.append(name)
             continue
-        miss = _nearest(known.summary, template, tenant, name)
+        miss = _nearest(known.summary, template, tenant, name, together)
         found = (miss.left, miss.lacks, name, miss.texts)
         nearest = found if nearest is None else min(nearest, found)
     if nearest is None:
@@ -136,8 +146,17 @@ def _times(free: Resources, need: Resources, most: int) -> int:
     return max(count, 0)
 
 
-def _nearest(summary: RegionSummary, template: Template, tenant: str, region: str) -> NearMiss:
+def members_needed(spec: WorkloadSpec) -> int:
+    """Return how many replicas must be placed together: the needed members of a gang, or 1."""
+    return spec.gang.needed if spec.gang is not None else 1
+
+
+def _nearest(summary: RegionSummary, template: Template, tenant: str, region: str, together: int) -> NearMiss:
     """Return the nearest miss among the nodes of a region."""
+    if could_ever_hold(summary, template, tenant):
+        takes = [nodes for nodes in summary.nodes if nodes.count > 0 and _shut(nodes, template, tenant) is None]
+        held = _held(takes, template, together)
+        return NearMiss(0, together - held, f"the nodes of {region} hold at most {held} of a gang's {together} members")
     misses = []
     for nodes in summary.nodes:
         if nodes.count <= 0:

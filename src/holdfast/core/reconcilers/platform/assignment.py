@@ -53,7 +53,8 @@ from holdfast.core.reconcilers.platform.assignment_split import next_step
 
 
 class DesiredAssignment(Struct):
-    """What one region is to have of a workload. `stays`: its assignment is not ended even if it is empty."""
+    """What one region is to have of a workload, in units: gangs, or replicas. `stays`: its assignment is not ended even
+    if it is empty."""
 
     site: CandidateRegion
     count: int
@@ -100,9 +101,9 @@ class AssignmentReconciler:
         else:
             sites, wishes = _ordinary(state, workload, mine, now)
             grants = []
-        digest = template_digest(workload.spec.template)
-        holders = [budget_holder(wish.site, wish.count + wish.site.over, digest) for wish in wishes]
-        shares = budget_shares(holders, workload.spec.disruption_max)
+        digest, unit = template_digest(workload.spec.template), workload.spec.unit
+        holders = [budget_holder(wish.site, wish.count + wish.site.over, digest, unit) for wish in wishes]
+        shares = budget_shares(holders, workload.spec.disruption_max // unit)
         if shares.waits:
             sites.again.append(now + ACKNOWLEDGED_MS)
         # Skip regions that get a right now: an assignment that does not list it yet would request it back.
@@ -137,13 +138,13 @@ def _ordinary(
 
     Finished replicas are not split. A region that may keep them does, in addition to its new ones.
     """
-    spec = workload.spec
+    spec, unit = workload.spec, workload.spec.unit
     sites = candidate_regions_of(state, workload, mine, (), now)
-    replicas = max(0, spec.replicas - batch_progress(state, workload).over)
+    replicas = -(-max(0, spec.replicas - batch_progress(state, workload).over) // unit)
     aims = target_counts(state, workload, sites, replicas, now)
     moving = [site for site in sites.all if not site.left and not site.is_ended]
     targets = {site.name: aims.get(site.name, 0) for site in moving}
-    late = min(spec.disruption_max, waiting_for_quota(moving, targets))
+    late = min(spec.disruption_max, waiting_for_quota(moving, targets)) // unit
     counts = next_step([site.place for site in moving], [targets[site.name] for site in moving], replicas, late)
     wishes = [DesiredAssignment(site, count) for site, count in zip(moving, counts, strict=True)]
     # A lost region that others replace continues if it returns, but never with more than the present replicas.
@@ -189,19 +190,19 @@ def _commands(
             name,
             AssignmentPurpose.SERVING,
             AssignmentStage.ACTIVE,
-            _shares(wish, digest),
+            _shares(wish, digest, workload.spec.unit),
             wish.ordinals,
-            shares.told[name],
+            shares.told[name] * workload.spec.unit,
         )
         if old is None or _differs(state, workload, digest, wish.site, old, new, now):
             found.append(new)
     return found
 
 
-def _shares(desired: DesiredAssignment, digest: str) -> tuple[Share, ...]:
+def _shares(desired: DesiredAssignment, digest: str, unit: int) -> tuple[Share, ...]:
     """Return shares of the newest template; if the region may get nothing new, of its old templates, the first ones
     first."""
-    site, count = desired.site, desired.count + desired.site.over
+    site, count = desired.site, (desired.count + desired.site.over) * unit
     if site.old is None or (site.is_healthy and site.allowed):
         return (Share(digest, count),) if count else ()
     kept = []
@@ -222,14 +223,17 @@ def _differs(
     new: Assign,
     now: Instant,
 ) -> bool:
-    """Check whether the region needs a command: for replicas, identities, budget, accounts or a newer generation."""
+    """Check whether the region needs a command: for replicas, identities, budget, gangs, accounts or a newer
+    generation."""
     if (old.shares, old.ordinals, old.disruption) != (new.shares, new.ordinals, new.disruption):
         return True
     # Without the newest template, the assignment cannot claim the new generation.
     is_newest = site.is_healthy and site.allowed
     if old.generation != workload.meta.generation and (is_newest or all(s.template == digest for s in old.shares)):
         return True
-    if old.accounts != paying_accounts(state, workload, site.name, AssignmentPurpose.SERVING, now):
+    if old.gang != workload.spec.gang or old.accounts != paying_accounts(
+        state, workload, site.name, AssignmentPurpose.SERVING, now
+    ):
         return True
     return lease_needs_renewal(state, workload, old, now)
 

@@ -18,7 +18,13 @@ from holdfast.core.model.records.assignments import Assignment, AssignmentPurpos
 from holdfast.core.model.records.breaches import PLATFORM_RESIDENCY
 from holdfast.core.model.records.region_reports import WorkloadReport, finished_in
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.platform.queries.feasibility import capacity_for, could_ever_hold, is_candidate, placement_allows
+from holdfast.core.platform.queries.feasibility import (
+    capacity_for,
+    could_ever_hold,
+    is_candidate,
+    members_needed,
+    placement_allows,
+)
 from holdfast.core.platform.state.lookups import overflow_of
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.reconcilers.platform.assignment_split import SplitRegion, first_index, is_settled, target_split
@@ -28,7 +34,7 @@ OVER_GRANT = Code.OVER_GRANT.value
 
 class CandidateRegion(Struct):
     """A region. `old` is its assignment; `allowed`: rules let it hold the workload; `counts`: its replicas count
-    towards the spec; `left`: it is lost, and others replace it. `over` finished replicas stay there and are not in
+    towards the spec; `left`: it is lost, and others replace it. `over` finished units stay there and are not in
     `place`."""
 
     region: Region
@@ -90,7 +96,7 @@ def candidate_regions_of(
             site = _site(spec, region, old, seen.get(name), digest, allowed=allowed, weight=weight)
             site.place.turn = (index - first) % len(known)
             found.all.append(site)
-            _apply_overflow(state, uid, site, found.again, now)
+            _apply_overflow(state, workload, site, found.again, now)
     _apply_residency_deadline(state, uid, found, spec, now)
     return found
 
@@ -109,12 +115,13 @@ def _site(
     is_lost = health is RegionHealth.LOST
     belongs = allowed and weight > 0
     left = belongs and is_lost and not spec.exclusive and not spec.recovery.budget
-    have = sum(share.count for share in old.shares) if old is not None and is_active else 0
-    over = min(have, finished_in(seen, digest)) if digest else 0
+    have = sum(share.count for share in old.shares) // spec.unit if old is not None and is_active else 0
+    over = min(have, finished_in(seen, digest) // spec.unit) if digest else 0
+    ready = sum(one.ready for one in seen.counts) if seen is not None and (belongs or not is_lost) else 0
     place = SplitRegion(
         name=region.meta.name,
         have=have - over,
-        ready=sum(one.ready for one in seen.counts) if seen is not None and (belongs or not is_lost) else 0,
+        ready=ready // spec.unit,
         weight=weight if belongs else 0,
         rank=_rank(spec, region) if spec.placement.latency else 0,
         takes=belongs and health is RegionHealth.HEALTHY and (old is None or is_active),
@@ -130,13 +137,15 @@ def _rank(spec: WorkloadSpec, region: Region) -> int:
     return sum(known.get(rule.client, rule.target + 1) > rule.target for rule in targets)
 
 
-def _apply_overflow(state: PlatformState, uid: int, site: CandidateRegion, again: list[Instant], now: Instant) -> None:
+def _apply_overflow(
+    state: PlatformState, workload: Workload, site: CandidateRegion, again: list[Instant], now: Instant
+) -> None:
     """Cap a region at what it can hold, while its offer to give replicas back lasts."""
-    overflow = overflow_of(state, uid, site.region.meta.name)
+    overflow = overflow_of(state, workload.meta.uid, site.region.meta.name)
     if overflow is not None and now < overflow.until:
         place = site.place
         place.strained = True
-        place.cap = max(0, overflow.most - site.over)
+        place.cap = max(0, overflow.most // workload.spec.unit - site.over)
         again.append(overflow.until)
 
 
@@ -158,7 +167,7 @@ def _apply_residency_deadline(
 def target_counts(
     state: PlatformState, workload: Workload, sites: CandidateRegions, replicas: int, now: Instant
 ) -> dict[str, int]:
-    """Return the target count of each region that counts.
+    """Return the target count of each region that counts, in units.
 
     Free capacity is examined only if something is to change, or an assigned replica is not bound. A workload that is
     short of capacity or waits is requeued. Summaries do not trigger that: they arrive every second and concern every
@@ -168,7 +177,8 @@ def target_counts(
     places = [site.place for site in counting]
     if not counting:
         return {}
-    waiting = any(site.place.have > bound(site.seen) for site in counting)
+    unit = workload.spec.unit
+    waiting = any(site.place.have > bound(site.seen) // unit for site in counting)
     stays = workload.spec.batch  # moving a run means starting it again
     if not waiting and is_settled(places, replicas, primary, stays=stays):
         return {place.name: place.have for place in places}
@@ -186,27 +196,27 @@ def _find_capacity(state: PlatformState, workload: Workload, sites: Sequence[Can
     """
     tenant, template, most = workload.meta.tenant, workload.spec.template, max(1, workload.spec.replicas)
     could: dict[str, bool | None] = {}
-    is_short = False
+    is_short, unit = False, workload.spec.unit
     for site in sites:
         told, place = state.summaries.get(site.name), site.place
         if told is None:
             could[site.name] = None
             continue
-        could[site.name] = could_ever_hold(told.summary, template, tenant)
+        could[site.name] = could_ever_hold(told.summary, template, tenant, members_needed(workload.spec))
         room = capacity_for(told.summary, template, tenant, most)
         if room is not None:
             # Replicas that are assigned and not bound will use part of the reported free capacity.
-            place.room = max(0, room - max(0, place.have - bound(site.seen)))
+            place.room = max(0, room // unit - max(0, place.have - bound(site.seen) // unit))
             is_short = is_short or room < most
-    _cap_unfit(sites, could)
+    _cap_unfit(sites, could, unit)
     return is_short
 
 
-def _cap_unfit(sites: Sequence[CandidateRegion], could: Mapping[str, bool | None]) -> None:
+def _cap_unfit(sites: Sequence[CandidateRegion], could: Mapping[str, bool | None], unit: int) -> None:
     if any(site.place.takes and could[site.name] is not False for site in sites):
         for site in sites:
             if could[site.name] is False:
-                site.place.cap = min(site.place.cap, site.place.have, bound(site.seen))
+                site.place.cap = min(site.place.cap, site.place.have, bound(site.seen) // unit)
 
 
 def bound(seen: WorkloadReport | None) -> int:

@@ -3,6 +3,8 @@
 If it suffices, each region gets one and the rest by its count. If not, it goes first to regions that still run an older
 template, then to present holders, then to the largest. A region acts on the last share that it received, however old. A
 share therefore moves only after its old holder has acknowledged the smaller one.
+
+Shares count units, as the split does: a gang is stopped as a whole, so a part of one is of no use.
 """
 
 from __future__ import annotations
@@ -44,13 +46,13 @@ class BudgetShares(NamedTuple):
     waits: bool
 
 
-def budget_holder(site: CandidateRegion, count: int, digest: str) -> BudgetHolder:
+def budget_holder(site: CandidateRegion, count: int, digest: str, unit: int = 1) -> BudgetHolder:
     old, seen = site.old, site.seen
     rolling = seen is not None and any(one.bound and one.template != digest for one in seen.counts)
     first = old is None or old.revision == old.uid
     settled = first or site.left or (old is not None and site.region.status.cursor >= old.revision)
     return BudgetHolder(
-        site.name, count, old.disruption if old is not None else 0, rolling, settled, site.is_healthy, site.left
+        site.name, count, old.disruption // unit if old is not None else 0, rolling, settled, site.is_healthy, site.left
     )
 
 

@@ -2,6 +2,9 @@
 
 The module `replica_plan` computes the ordinals; this one makes commands of the difference. A slot that waits under an
 old template, or with a charge to an ended emergency, is withdrawn first and opened again in the next cycle.
+
+A gang that has had too few members for the time that its spec allows is stopped as a whole, and waits again as a whole.
+If a member has failed for good, the others are stopped for good, too.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import Any
 from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, chunked
 from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.lifecycle import PENDING, RESERVED, STOPPABLE, Phase
-from holdfast.core.model.values.bitsets import Bitset, each, shared, union
+from holdfast.core.model.values.bitsets import Bitset, each, minus, shared, union
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.reconcilers.region.keyed import PerAssignment
 from holdfast.core.reconcilers.region.replica_plan import ReplicaPlan, replica_plan
@@ -19,6 +22,7 @@ from holdfast.core.reconcilers.region.slot_groups import SlotGroup
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.accounts import is_emergency, paid_until
 from holdfast.core.region.queries.assignments import has_lapsed, is_abandoned, may_run_until
+from holdfast.core.region.queries.gangs import broken_gangs
 from holdfast.core.region.state.slot_kinds import kinds_in
 from holdfast.core.region.state.tables import RegionState
 
@@ -36,9 +40,11 @@ class ReplicaReconciler(PerAssignment):
         commands = [*_withdrawn(state, assignment, found, now), *_opened(assignment, found)]
         if not has_lapsed(state, assignment, now):  # lapsed slots are stopped by `rights`, for that reason
             commands += _stopped(assignment, found, now)
+        broken = [*broken_gangs(state, assignment, now)] if assignment.stage is AssignmentStage.ACTIVE else []
+        commands += _broken(assignment, found, [one.standing for one in broken if one.ends <= now])
         sent = tuple(ProposedCommand(command, assignment.revision, expect=assignment.revision) for command in commands)
         paid = [until for _, until in _lent(state, assignment, found)]
-        ends = [may_run_until(state, assignment), *paid]
+        ends = [may_run_until(state, assignment), *paid, *(one.ends for one in broken)]
         return ReconcileResult(sent, min((at for at in ends if at is not None and at > now), default=None))
 
 
@@ -84,12 +90,21 @@ def _stopped(assignment: Assignment, found: ReplicaPlan, now: Instant) -> list[A
     for kind, ordinals in found.surplus:
         if kind.phase in STOPPABLE:
             cause = _cause(assignment, found, kind, now)
-            named[cause] = union((named.get(cause, {}), ordinals))
+            for why, some in ((cause, minus(ordinals, found.failed)), ("gang-failed", shared(ordinals, found.failed))):
+                if some:
+                    named[why] = union((named.get(why, {}), some))
     return [
         c.Stop(part, cause)
         for cause, ordinals in sorted(named.items(), key=_lowest)
         for part in chunked([(assignment.workload, ordinal) for ordinal in each(ordinals)])
     ]
+
+
+def _broken(assignment: Assignment, found: ReplicaPlan, broken: list[Bitset]) -> list[Any]:
+    """Stop what stands of broken gangs that are to end."""
+    running = union(one.ordinals for one in found.staying if one.kind.phase in STOPPABLE)
+    stopped = shared(union(broken), running)
+    return [c.Stop(part, "gang-broken") for part in chunked([(assignment.workload, n) for n in each(stopped)])]
 
 
 def _lowest(named: tuple[str, Bitset]) -> int:

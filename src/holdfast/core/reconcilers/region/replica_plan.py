@@ -13,6 +13,10 @@ Finished ordinals of batch work count as present and are not opened again.
 Slots of one group (phase, template, next template) are equal: a set of ordinals, as bits. Whole groups are chosen, the
 lowest ordinals first, so the number of steps is that of groups.
 
+Gangs are chosen as slots are, as a whole: a gang has the group of its member that is most expensive to lose. All
+members of a chosen gang get its template, and those without a slot are opened. A gang of which a member has failed for
+good is over, and its other slots are surplus.
+
 Scaling changes only slots that are added or removed; the others keep ordinal, template and process. Always keeping the
 lowest ordinals would stop a serving slot for a waiting one.
 
@@ -29,12 +33,17 @@ from msgspec import Struct
 
 from holdfast.core.model.records.assignments import ACTIVE, RECOVERY, Assignment
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import FinishedOrdinals
 from holdfast.core.model.values.bitsets import Bitset, bitset_of, count, each, lowest, lowest_free, minus, shared, union
-from holdfast.core.model.values.ranges import count_numbers
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.reconcilers.region.slot_groups import SlotGroup, slot_groups
 from holdfast.core.region.queries.assignments import has_lapsed
+from holdfast.core.region.queries.gangs import (
+    failed_members,
+    finished_ordinals,
+    gangs_of,
+    members_of,
+    whole_gangs,
+)
 from holdfast.core.region.state.slot_kinds import ordinals_in
 from holdfast.core.region.state.tables import RegionState
 
@@ -59,11 +68,15 @@ class StayingSlots(NamedTuple):
 
 
 class ReplicaPlan(Struct, frozen=True):
-    """The plan of an assignment: slots that stay, slots that go, and by template the ordinals to open."""
+    """The plan of an assignment: slots that stay, slots that go, and by template the ordinals to open.
+
+    The set `failed` has the ordinals of gangs of which a member has failed for good.
+    """
 
     staying: tuple[StayingSlots, ...] = ()
     surplus: tuple[tuple[SlotGroup, Bitset], ...] = ()
     new: dict[str, Bitset] = {}
+    failed: Bitset = {}
 
     @property
     def old(self) -> tuple[StayingSlots, ...]:
@@ -82,16 +95,69 @@ def replica_plan(state: RegionState, assignment: Assignment, now: Instant) -> Re
     kinds = slot_groups(state, assignment)
     if assignment.stage is not ACTIVE or has_lapsed(state, assignment, now):
         return ReplicaPlan(surplus=tuple(kinds.items()))
-    choice = _Choice(assignment, kinds, state.finished.get(assignment.uid) or ())
+    failed = failed_members(state, assignment)
+    mine = {kind: minus(ordinals, failed) for kind, ordinals in kinds.items()} if failed else kinds
+    choice = _Choice(assignment, _as_units(mine, assignment.unit), _finished_units(state, assignment))
     choice.keep()
     choice.keep_surge()
     choice.even_out()
     lacking = choice.lacking()
-    new = _opened(lacking, _free_ordinals(state, assignment, kinds, sum(lacks for _, lacks in lacking)))
+    new = _opened(lacking, _free_units(state, assignment, kinds, sum(lacks for _, lacks in lacking)))
     staying = tuple(StayingSlots(kind, template, ordinals) for (kind, template), ordinals in choice.chosen.items())
+    if assignment.gang is not None:
+        staying, new = _members(state, assignment, mine, staying, new)
     wanted = union((*(one.ordinals for one in staying), *new.values()))
     left = ((kind, minus(ordinals, wanted)) for kind, ordinals in kinds.items())
-    return ReplicaPlan(staying, tuple((kind, ordinals) for kind, ordinals in left if ordinals), new)
+    return ReplicaPlan(staying, tuple((kind, ordinals) for kind, ordinals in left if ordinals), new, failed)
+
+
+def _finished_units(state: RegionState, assignment: Assignment) -> dict[str, int]:
+    """Return by template how many replicas, or gangs, are finished and have no slots."""
+    size = assignment.unit
+    return {
+        row.template: count(whole_gangs(bitset_of(row.done), size)) + count(gangs_of(bitset_of(row.failed), size))
+        for row in state.finished.get(assignment.uid) or ()
+    }
+
+
+def _as_units(kinds: dict[SlotGroup, Bitset], size: int) -> dict[SlotGroup, Bitset]:
+    """Return slots, or gangs by number: each in the group of its member that is most expensive to lose."""
+    if size == 1:
+        return kinds
+    found: dict[SlotGroup, Bitset] = {}
+    known: Bitset = {}
+    for kind in sorted(kinds, key=lambda kind: (not kind.may_stay, -_COST[kind.phase], kind)):
+        gangs = minus(gangs_of(kinds[kind], size), known)
+        if gangs:
+            found[kind] = gangs
+            known = union((known, gangs))
+    return found
+
+
+def _members(
+    state: RegionState,
+    assignment: Assignment,
+    kinds: dict[SlotGroup, Bitset],
+    gangs: tuple[StayingSlots, ...],
+    new: dict[str, Bitset],
+) -> tuple[tuple[StayingSlots, ...], dict[str, Bitset]]:
+    """Return the slots of chosen gangs, and by template the members to open, of chosen and of new gangs."""
+    size = assignment.unit
+    taken = union((*kinds.values(), finished_ordinals(state, assignment)))
+    chosen: dict[str, Bitset] = {}
+    for _, template, numbers in gangs:
+        chosen[template] = union((chosen.get(template, {}), members_of(numbers, size)))
+    staying = [
+        StayingSlots(kind, template, here)
+        for template, ordinals in chosen.items()
+        for kind, mine in kinds.items()
+        if (here := shared(mine, ordinals))
+    ]
+    opened = {
+        template: minus(union((chosen.get(template, {}), members_of(new.get(template, {}), size))), taken)
+        for template in {**chosen, **new}
+    }
+    return tuple(staying), {template: ordinals for template, ordinals in opened.items() if ordinals}
 
 
 def replicas_asked(assignment: Assignment) -> int:
@@ -102,17 +168,15 @@ def replicas_asked(assignment: Assignment) -> int:
 class _Choice:
     """The choice of slots, step by step: from one group at a time, in the order of what they cost to lose."""
 
-    def __init__(
-        self, assignment: Assignment, kinds: dict[SlotGroup, Bitset], finished: Sequence[FinishedOrdinals]
-    ) -> None:
+    def __init__(self, assignment: Assignment, kinds: dict[SlotGroup, Bitset], finished: Mapping[str, int]) -> None:
         self.chosen: dict[tuple[SlotGroup, str], Bitset] = {}
         #: By template: how many slots it lacks, and how many staying ones run another template and have no surge yet.
-        over = {row.template: count_numbers(row.done) + count_numbers(row.failed) for row in finished}
-        shares = [share for share in assignment.shares if share.count]
-        self._lacks = {share.template: max(0, share.count - over.get(share.template, 0)) for share in shares}
+        unit = assignment.unit
+        counts = {share.template: share.count // unit for share in assignment.shares if share.count}
+        self._lacks = {template: max(0, most - finished.get(template, 0)) for template, most in counts.items()}
         self._old = dict.fromkeys(self._lacks, 0)
         # At least one, even if nothing may be disrupted: an additional slot disrupts none.
-        self._surge = 0 if assignment.exclusive else max(1, assignment.disruption)
+        self._surge = 0 if assignment.exclusive else max(1, assignment.disruption // unit)
         mine = {kind: ordinals for kind, ordinals in kinds.items() if kind.may_stay}
         if assignment.exclusive:
             listed = bitset_of(assignment.ordinals)
@@ -243,10 +307,10 @@ def _opened(lacking: Sequence[tuple[str, int]], free: Iterable[Bitset]) -> dict[
     return new
 
 
-def _free_ordinals(
+def _free_units(
     state: RegionState, assignment: Assignment, kinds: dict[SlotGroup, Bitset], most: int
 ) -> Iterator[Bitset]:
-    """Yield ordinals to open, at most `most`, in order.
+    """Yield ordinals to open, or numbers of gangs, at most `most`, in order.
 
     An exclusive workload uses those that it has the right to, at last those ending here. Others use the smallest ones
     that no assignment has a slot of and that are not finished.
@@ -261,6 +325,7 @@ def _free_ordinals(
         ending = union(ordinals for kind, ordinals in kinds.items() if not kind.may_stay)
         yield shared(ending, listed)
         return
-    over = [bitset_of((*row.done, *row.failed)) for row in state.finished.get(assignment.uid) or ()]
     first = RECOVERY_ORDINALS if assignment.purpose is RECOVERY else 0
-    yield lowest_free(union((taken, *over)), first, most)
+    size = assignment.unit
+    all_taken = union((taken, finished_ordinals(state, assignment)))
+    yield lowest_free(gangs_of(all_taken, size) if size > 1 else all_taken, -(-first // size), most)

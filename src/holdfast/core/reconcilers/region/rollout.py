@@ -15,11 +15,14 @@ Without capacity for a surge, a rollout uses its disruption share. The pending r
     anything else                            no: paused, no node allowed, it never fits, ...
 
 Any other stop would cost a serving replica without placing a new one.
+
+Gangs are stopped as a whole, each for as many serving replicas as it has. Without capacity for a surge, one gang within
+the share makes way for the gang that waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -34,7 +37,7 @@ from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.node_usage import NodeUsage
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.bitsets import as_ranges, count, each, union
+from holdfast.core.model.values.bitsets import Bitset, as_ranges, count, each, masks, shared, union
 from holdfast.core.model.values.ranges import Ranges, count_numbers, first_of, numbers, ranges_of, with_numbers, without
 from holdfast.core.model.values.resources import ZERO, first_exceeded, subtract, times
 from holdfast.core.model.values.structs import Instant, Revision
@@ -44,6 +47,7 @@ from holdfast.core.region.commands import Stop
 from holdfast.core.region.queries.accounts import affordable_count
 from holdfast.core.region.queries.domains import DomainSubject, check_domains, reachable_domains
 from holdfast.core.region.queries.feasibility import fits, picked
+from holdfast.core.region.queries.gangs import gangs_of, members_of
 from holdfast.core.region.queries.gates import refuse_node
 from holdfast.core.region.queries.node_tenants import tenants_on
 from holdfast.core.region.state.node_usage import with_slot, without_slot
@@ -57,6 +61,7 @@ _SETTLING = (Phase.RUNNING, Phase.READY)
 _NEVER_SERVED = (Phase.BOUND, Phase.STARTING, Phase.FAILED)
 _OF_NODES = frozenset((Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART))
 _OF_PAYERS = frozenset((Code.OVER_GRANT, Code.GRANT_ENDED, Code.PROTECTED))
+_OF_GANGS = _OF_NODES | _OF_PAYERS | {Code.GANG}
 #: Slots that are examined at most, evenly chosen among all.
 LOOKED_MAX = 256
 
@@ -71,6 +76,8 @@ class RolloutReconciler(PerAssignment):
         if assignment is None:
             return NO_CHANGES
         found = replica_plan(state, assignment, now)
+        if assignment.gang is not None:
+            return _by_gang(state, assignment, found, assignment.gang.size, now)
         old = [one for one in found.old if one.kind.next_template == one.template]
         settling = [slot for one in old if one.kind.phase in _SETTLING for slot in _slots(state, assignment, one)]
         free = [as_ranges(one.ordinals) for one in old if one.kind.phase in _NEVER_SERVED]
@@ -78,11 +85,46 @@ class RolloutReconciler(PerAssignment):
         serving = as_ranges(union(one.ordinals for one in old if one.kind.phase is Phase.SERVING))
         stopped = _to_stop(state, assignment, found, serving, now) if serving else ()
         ordinals = (*numbers(ranges_of(run for runs in free for run in runs)), *numbers(stopped))
-        stops = [Stop(chunk, "rollout") for chunk in chunked([(assignment.workload, n) for n in ordinals])]
         again = min((slot.since + SETTLES_MS for slot in settling if slot.since + SETTLES_MS > now), default=None)
-        return ReconcileResult(
-            tuple(ProposedCommand(stop, assignment.revision, expect=assignment.revision) for stop in stops), again
-        )
+        return _stops(assignment, ordinals, again)
+
+
+def _stops(assignment: Assignment, ordinals: Iterable[int], again: Instant | None) -> ReconcileResult:
+    stops = [Stop(chunk, "rollout") for chunk in chunked([(assignment.workload, n) for n in ordinals])]
+    return ReconcileResult(
+        tuple(ProposedCommand(stop, assignment.revision, expect=assignment.revision) for stop in stops), again
+    )
+
+
+def _by_gang(
+    state: RegionState, assignment: Assignment, found: ReplicaPlan, size: int, now: Instant
+) -> ReconcileResult:
+    """Stop old gangs that do not serve, those beyond the requested number, and one that makes way within the share."""
+    old = [one for one in found.old if one.kind.next_template == one.template]
+    mine = union(one.ordinals for one in old)
+    serving = union(one.ordinals for one in old if one.kind.phase is Phase.SERVING)
+    settling = [slot for one in old if one.kind.phase in _SETTLING for slot in _slots(state, assignment, one)]
+    young = {slot.ordinal // size: slot.since + SETTLES_MS for slot in settling if slot.since + SETTLES_MS > now}
+    beyond = sum(count(one.ordinals) for one in found.staying if one.kind.phase is Phase.SERVING)
+    beyond -= replicas_asked(assignment)
+    share = assignment.disruption if _makes_way(state, assignment) else 0
+    gone: list[Bitset] = []
+    for gang in each(gangs_of(mine, size)):
+        members = shared(mine, members_of(masks((gang,)), size))
+        cost = count(shared(members, serving))
+        if cost > beyond + share if cost else gang in young:
+            continue
+        gone.append(members)
+        share = 0 if cost > beyond else share
+        beyond -= cost
+    return _stops(assignment, each(union(gone)), min(young.values(), default=None))
+
+
+def _makes_way(state: RegionState, assignment: Assignment) -> bool:
+    """Check whether a new gang waits for nodes, or for quota, that an old one uses."""
+    wanted = [share.template for share in assignment.shares if share.count]
+    waiting = [one for one in state.requests.get(assignment.uid) or () if one.template in wanted]
+    return any(reason.code in _OF_GANGS for one in waiting for reason in one.reasons)
 
 
 def _slots(state: RegionState, assignment: Assignment, some: StayingSlots) -> list[Slot]:

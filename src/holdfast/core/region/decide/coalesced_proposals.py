@@ -2,7 +2,7 @@
 
 They share a scratch, those for one assignment and template share its terms, and their placements are counted together
 at the flush. Answers and state are exactly those of separate decisions; a property test checks this. A proposal that is
-not plainly accepted ends the series and is decided alone.
+not plainly accepted ends the series and is decided alone, as is one for gangs.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ProposalCoalescer:
             current.counts = {}
         if known is None:
             terms = group_terms(trial, group)
-            if isinstance(terms, Infeasible):
+            if isinstance(terms, Infeasible) or terms.assignment.gang is not None:
                 return None
             known = self._known[key] = _Shared(terms)
         elif known.terms.firm:

@@ -1,25 +1,28 @@
 """Amounts that a proposal has taken so far: its placements are decided on this scratch, one after another.
 
 A scratch never writes to the state. Terms of a group (account, remaining count, protected capacity) are computed once
-and then counted down.
+and then counted down. Placements of a gang follow a savepoint, to which the scratch returns if they are too few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core.ledger.builtin.overrides import active_overrides
 from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.isolation import takes_one_tenant
+from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.domains import domain_of, domain_scopes
 from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.values.bitsets import Bitset, masks, minus, union
 from holdfast.core.model.values.resources import ZERO, Resources, add, subtract, times
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.events import HoldEnded, SlotsStopping
 from holdfast.core.region.queries.domains import DomainSubject, ReachableDomains, reachable_domains
+from holdfast.core.region.queries.gangs import standing_members
 from holdfast.core.region.queries.node_tenants import NO_TENANTS, tenants_on
 from holdfast.core.region.state.account_usage import owed
 from holdfast.core.region.state.tables import RegionState
@@ -39,10 +42,24 @@ class Preemptions:
         self.preempted = 0
         self.events: list[SlotsStopping | HoldEnded] = []
 
+    def copy(self) -> Preemptions:
+        """Return a copy, which later placements do not change."""
+        other = Preemptions()
+        other.holds, other.victims = set(self.holds), set(self.victims)
+        other.serving_lost, other.events = dict(self.serving_lost), list(self.events)
+        return other
+
     def take_events(self) -> list[SlotsStopping | HoldEnded]:
         """Return and clear the events that precede the placement: victims stop, holds are used."""
         events, self.events = self.events, []
         return events
+
+
+class ScratchSavepoint(NamedTuple):
+    """What the placements of a gang change in a scratch and in the terms of their group."""
+
+    scratch: tuple[Any, ...]
+    terms: tuple[Any, ...]
 
 
 class ProposalScratch:
@@ -76,6 +93,34 @@ class ProposalScratch:
         self._reaches: dict[tuple[object, ...], ReachableDomains] = {}
         #: By account: the protected amount owed to it before this command.
         self._owed: dict[str, Resources] = {}
+        #: By assignment with gangs: the standing members.
+        self._gang_members: dict[Revision, Bitset] = {}
+
+    def save(self, terms: GroupTerms) -> ScratchSavepoint:
+        """Return a savepoint: `restore` undoes what is placed under these terms until then."""
+        members = dict(self.members) if self.members is not None else None
+        succession = self._succession.copy() if self._succession is not None else None
+        dicts = (dict(self.rooms), dict(self.once), set(self.taken), dict(self.spent), dict(self.tenants))
+        return ScratchSavepoint((*dicts, members, self.standing, succession), terms.counters())
+
+    def restore(self, savepoint: ScratchSavepoint, terms: GroupTerms) -> None:
+        """Undo all placements since a savepoint, which is used once."""
+        *dicts, self.members, self.standing, self._succession = savepoint.scratch
+        self.rooms, self.once, self.taken, self.spent, self.tenants = dicts
+        terms.set_counters(savepoint.terms)
+
+    def gang_members(self, assignment: Assignment) -> Bitset:
+        """Return the standing members of an assignment's gangs: with this command's placements, without its victims."""
+        found = self._gang_members.get(assignment.uid)
+        if found is None:
+            found = self._gang_members[assignment.uid] = standing_members(self.state, assignment.uid)
+        victims = self._succession.victims if self._succession is not None else ()
+        mine = [ordinal for workload, ordinal in victims if workload == assignment.workload]
+        return minus(found, masks(mine)) if mine else found
+
+    def add_members(self, assignment: Assignment, ordinals: list[int]) -> None:
+        """Count placed members of a gang as standing."""
+        self._gang_members[assignment.uid] = union((self.gang_members(assignment), masks(ordinals)))
 
     def room(self, node: Revision) -> NodeUsage:
         """Return the node's usage with this command's placements so far."""

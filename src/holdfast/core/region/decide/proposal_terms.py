@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Any
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.tenants import PriorityClass
@@ -63,6 +64,14 @@ class GroupTerms:
     def recovery(self) -> bool:
         """Return whether this assignment replaces replicas of a lost region."""
         return self.assignment.purpose is RECOVERY
+
+    def counters(self) -> tuple[Any, ...]:
+        """Return what placements count down, for a savepoint."""
+        return self.plain, self.spare, self._account, self._left, self._paid
+
+    def set_counters(self, counters: tuple[Any, ...]) -> None:
+        """Return to the counters of a savepoint."""
+        self.plain, self.spare, self._account, self._left, self._paid = counters
 
     def stood(self, trial: ProposalScratch, extra: Resources) -> None:
         """Take `extra` of the free capacity for placements that are not plain, and recompute `spare`."""

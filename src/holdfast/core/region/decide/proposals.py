@@ -4,16 +4,20 @@
     protected capacity
 
 Gates check the state, whatever the sender's view was. Placements are decided one by one, each after those before it, or
-all or nothing. A refusal has a code and, if the sender's view is stale, the revision to wait for.
+all or nothing. Those of a gang are decided together: if the gang would then have fewer members than it needs, all of
+them are refused. A refusal has a code and, if the sender's view is stale, the revision to wait for.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.partial import RefusedPart, partial_answer, wrong_count
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.records.lifecycle import PENDING
 from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.records.slots import Slot
@@ -26,6 +30,7 @@ from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
 from holdfast.core.region.queries.domains import check_domains
 from holdfast.core.region.queries.feasibility import Infeasible, fits
 from holdfast.core.region.queries.fence import why_unfenced
+from holdfast.core.region.queries.gangs import failed_gangs, members_in
 from holdfast.core.region.queries.gates import refuse_node
 from holdfast.core.region.queries.node_tenants import NO_TENANTS
 from holdfast.core.region.state.node_usage import with_slot
@@ -76,15 +81,9 @@ def _place_group(
     """Return the events of one group, its placements in their order, one event for each charged account."""
     events: list[SlotsPlaced | SlotsStopping | HoldEnded] = []
     by_account: dict[str, list[SlotPlacement]] = {}
-    paying, mine = "", []
-    for index, placement in enumerate(group.placements):
-        judged = check_placement(trial, terms, placement)
-        if not isinstance(judged, str):
-            lost.append(_lost(trial, terms, number, index, placement, judged))
-            continue
-        if judged != paying:
-            paying, mine = judged, by_account.setdefault(judged, [])
-        mine.append(placement)
+    judge = _one_by_one if terms.assignment.gang is None else _gang_by_gang
+    for placement, account in judge(trial, terms, number, group, lost):
+        by_account.setdefault(account, []).append(placement)
         if placement.waits_for or placement.hold:
             events.extend(trial.succession.take_events())
     if number + 1 < len(command.groups):
@@ -92,6 +91,54 @@ def _place_group(
     for account, placements in by_account.items():
         events.append(placed_event(terms, group, account, tuple(placements), command, trial.case))
     return events
+
+
+def _one_by_one(
+    trial: ProposalScratch, terms: GroupTerms, number: int, group: PlacementGroup, lost: list[RefusedPart]
+) -> Iterator[tuple[SlotPlacement, str]]:
+    """Yield each placement that is accepted, with the charged account."""
+    for index, placement in enumerate(group.placements):
+        judged = check_placement(trial, terms, placement)
+        if isinstance(judged, str):
+            yield placement, judged
+        else:
+            lost.append(_lost(trial, terms, number, index, placement, judged))
+
+
+def _gang_by_gang(
+    trial: ProposalScratch, terms: GroupTerms, number: int, group: PlacementGroup, lost: list[RefusedPart]
+) -> Iterator[tuple[SlotPlacement, str]]:
+    """Yield the accepted placements of each gang that then has enough members; of any other gang, refuse all."""
+    gang = terms.assignment.gang
+    assert gang is not None
+    by_gang: dict[int, list[tuple[int, SlotPlacement]]] = {}
+    for index, placement in enumerate(group.placements):
+        by_gang.setdefault(placement.ordinal // gang.size, []).append((index, placement))
+    for which, members in by_gang.items():
+        before, placed, refused = trial.save(terms), dict[int, tuple[SlotPlacement, str]](), list[RefusedPart]()
+        for index, placement in members:
+            judged = check_placement(trial, terms, placement)
+            if isinstance(judged, str):
+                placed[index] = placement, judged
+            else:
+                refused.append(_lost(trial, terms, number, index, placement, judged))
+        lost.extend(refused)
+        short = _too_few(trial, terms, gang, which, len(placed))
+        if short:
+            trial.restore(before, terms)
+            lost.extend(RefusedPart(number, index, Code.GANG, short) for index in placed)
+        else:
+            trial.add_members(terms.assignment, [placement.ordinal for placement, _ in placed.values()])
+            yield from placed.values()
+
+
+def _too_few(trial: ProposalScratch, terms: GroupTerms, gang: Gang, number: int, placed: int) -> str:
+    """Return why a gang may not have these placements; empty: it may."""
+    uid = terms.assignment.uid
+    if members_in(failed_gangs(trial.state, uid, gang), number, 1):
+        return f"gang {number}: a member has failed for good"
+    there = members_in(trial.gang_members(terms.assignment), number, gang.size) + placed
+    return f"gang {number}: {there} of {gang.needed} members" if there < gang.needed else ""
 
 
 def placed_event(

@@ -12,15 +12,16 @@ placements, each with all restarts of its template. A lost node is not an attemp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.builtin.overrides import ActiveOverrides, active_overrides
 from holdfast.core.ledger.commit.rules import CommandContext
-from holdfast.core.ledger.partial import RefusedPart, partial_answer, wrong_count
-from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.ledger.partial import PARTS_MAX, RefusedPart, partial_answer, wrong_count
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.bitsets import count, each, masks, minus, shared
 from holdfast.core.model.values.ranges import contains
 from holdfast.core.model.values.resources import first_exceeded
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
@@ -29,6 +30,7 @@ from holdfast.core.region.events import HoldEnded, OrdinalsFinished, SlotOnNode,
 from holdfast.core.region.limits import ATTEMPTS_MAX
 from holdfast.core.region.queries.feasibility import Infeasible
 from holdfast.core.region.queries.fence import why_unfenced
+from holdfast.core.region.queries.gangs import members_in, members_of, reserved_members, standing_members
 from holdfast.core.region.queries.gates import refuse_group, refuse_node
 from holdfast.core.region.queries.node_tenants import tenants_on
 from holdfast.core.region.state.tables import RegionState
@@ -51,7 +53,32 @@ def bind(state: RegionState, command: Bind, ctx: CommandContext) -> Accepted | R
             bound[key] = SlotOnNode(key, found.node)
         else:
             lost.append(_lost(index, key, found))
+    for key in _of_parted_gangs(state, bound):
+        del bound[key]
+        parted = Infeasible(Code.GANG, "the reserved members of its gang are bound together")
+        lost.append(_lost(command.slots.index(key), key, parted))
     return partial_answer((SlotsBound(tuple(bound.values())),) if bound else (), lost, ctx.envelope.view)
+
+
+def _of_parted_gangs(state: RegionState, bound: dict[SlotKey, SlotOnNode]) -> list[SlotKey]:
+    """Return the slots of gangs that have further reserved members, which are not among these slots."""
+    return [
+        key
+        for assignment, gang, keys in _by_gang(state, bound)
+        if len(keys) < members_in(reserved_members(state, assignment.uid), gang, assignment.unit)
+        for key in keys
+    ]
+
+
+def _by_gang(state: RegionState, keys: Iterable[SlotKey]) -> list[tuple[Assignment, int, list[SlotKey]]]:
+    """Return which of these slots are of a gang, with their assignment and the number of the gang."""
+    found: dict[tuple[Revision, int], tuple[Assignment, int, list[SlotKey]]] = {}
+    for key in keys:
+        assignment = state.assignments[state.slots[key].assignment]
+        if assignment.gang is not None:
+            gang = key[1] // assignment.gang.size
+            found.setdefault((assignment.uid, gang), (assignment, gang, []))[2].append(key)
+    return list(found.values())
 
 
 def _reserved(state: RegionState, key: SlotKey, repeated: bool) -> Slot | Infeasible:
@@ -91,25 +118,25 @@ def _refuse_binding(
 
 
 def unreserve(state: RegionState, command: Unreserve, ctx: CommandContext) -> Accepted | Refused:
-    """Make reserved slots pending again; they keep their charge."""
+    """Make reserved slots pending again; they keep their charge. A gang left too small loses all reserved ones."""
     refused = wrong_count(len(command.slots))
     if refused is not None:
         return refused
-    releases: list[SlotRelease] = []
+    releases: dict[SlotKey, SlotRelease] = {}
     lost: list[RefusedPart] = []
-    seen: set[SlotKey] = set()
     for index, key in enumerate(command.slots):
-        found = _reserved(state, key, key in seen)
+        found = _reserved(state, key, key in releases)
         if isinstance(found, Slot):
-            seen.add(key)
-            releases.append(release_of(state, found, "refused"))
+            releases[key] = release_of(state, found, "refused")
         else:
             lost.append(_lost(index, key, found))
-    return partial_answer((SlotsReleased(tuple(releases)),) if releases else (), lost, ctx.envelope.view)
+    _release_gangs(state, command.slots, releases, lost)
+    return partial_answer((SlotsReleased(tuple(releases.values())),) if releases else (), lost, ctx.envelope.view)
 
 
 def expire(state: RegionState, command: Expire, ctx: CommandContext) -> Accepted | Refused:
-    """End reservations and holds whose time has passed, and no others."""
+    """End reservations and holds whose time has passed, and no others. A gang that is left with too few members loses
+    all that are reserved."""
     refused = wrong_count(len(command.slots) + len(command.holds))
     if refused is not None:
         return refused
@@ -123,6 +150,7 @@ def expire(state: RegionState, command: Expire, ctx: CommandContext) -> Accepted
             releases[key] = release_of(state, found, "expired")
         else:
             lost.append(_lost(index, key, found))
+    _release_gangs(state, command.slots, releases, lost)
     holds: dict[int, HoldEnded] = {}
     for index, uid in enumerate(command.holds):
         hold = state.holds.get(uid)
@@ -134,6 +162,32 @@ def expire(state: RegionState, command: Expire, ctx: CommandContext) -> Accepted
             holds[uid] = HoldEnded(uid, hold.node, hold.assignment, "expired")
     slots_event = (SlotsReleased(tuple(releases.values())),) if releases else ()
     return partial_answer((*slots_event, *holds.values()), lost, ctx.envelope.view)
+
+
+def _release_gangs(
+    state: RegionState, named: tuple[SlotKey, ...], releases: dict[SlotKey, SlotRelease], lost: list[RefusedPart]
+) -> None:
+    """Release the other reserved members of gangs that these releases leave with too few members.
+
+    One record releases at most `PARTS_MAX` slots: gangs beyond that keep their slots, and the command is sent again.
+    """
+    for assignment, number, keys in _by_gang(state, list(releases)):
+        gang, uid = assignment.gang, assignment.uid
+        assert gang is not None
+        there = members_in(standing_members(state, uid), number, gang.size) - len(keys)
+        if there >= gang.needed:
+            continue
+        reserved = shared(reserved_members(state, uid), members_of(masks((number,)), gang.size))
+        others = minus(reserved, masks(ordinal for _, ordinal in keys))
+        if len(releases) + count(others) > PARTS_MAX:
+            detail = Infeasible(Code.TOO_LARGE, f"its gang would make more than {PARTS_MAX} releases")
+            lost += [_lost(named.index(key), key, detail) for key in keys]
+            for key in keys:
+                del releases[key]
+            continue
+        cause = releases[keys[0]].cause
+        for slot in state.slots.find((assignment.workload, ordinal) for ordinal in each(others)):
+            releases[slot.workload, slot.ordinal] = release_of(state, slot, cause)
 
 
 def _refuse_early(ends: Instant, at: Instant) -> Infeasible | None:

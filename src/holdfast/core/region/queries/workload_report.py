@@ -11,8 +11,9 @@ from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.region_reports import Failing, TemplateCounts, Waiting, WorkloadReport
 from holdfast.core.model.records.slots import SchedulingRequest, Slot
-from holdfast.core.model.values.ranges import count_numbers, numbers
+from holdfast.core.model.values.ranges import numbers
 from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.queries.gangs import finished_counts
 from holdfast.core.region.state.lookups import assignments_here
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
@@ -27,10 +28,8 @@ NOT_EXAMINED = "not-yet-examined"
 
 _BOUND = (Phase.BOUND, Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.FAILED)
 _READY = (Phase.READY, Phase.SERVING)
-#: Counts of each phase: bound, ready, serving, done. Its key is text: hashing an enum member runs Python code.
-_COUNTS_AS = {
-    phase.value: (phase in _BOUND, phase in _READY, phase is Phase.SERVING, phase is Phase.SUCCEEDED) for phase in Phase
-}
+#: Counts of each phase: bound, ready, serving. Its key is text: hashing an enum member runs Python code.
+_COUNTS_AS = {phase.value: (phase in _BOUND, phase in _READY, phase is Phase.SERVING) for phase in Phase}
 #: Phases in which a replica that never failed can have a problem.
 _DOUBTFUL = {phase.value for phase in (Phase.STARTING, Phase.RUNNING, Phase.FAILED, Phase.UNKNOWN)}
 
@@ -69,10 +68,11 @@ def workload_report_steps(state: RegionState, workload: Revision, now: Instant) 
     whys: dict[str, str] = {}
     number = 0
     for assignment in found:
+        for template, (ended, lost) in finished_counts(state, assignment).items():
+            count = counts.setdefault(template, [0, 0, 0, 0, 0])
+            count[3] += ended
+            count[4] += lost
         for row in state.finished.get(assignment.uid) or ():
-            count = counts.setdefault(row.template, [0, 0, 0, 0, 0])
-            count[3] += count_numbers(row.done)
-            count[4] += count_numbers(row.failed)
             whys[row.template] = row.why or whys.get(row.template, "")
         for ordinal in numbers(ordinals_of(state, assignment.uid)):
             number += 1
@@ -84,11 +84,10 @@ def workload_report_steps(state: RegionState, workload: Revision, now: Instant) 
             counted = counts.get(slot.template)
             if counted is None:
                 counted = counts[slot.template] = [0, 0, 0, 0, 0]
-            bound, ready, serving, done = _COUNTS_AS[slot.phase._value_]
+            bound, ready, serving = _COUNTS_AS[slot.phase._value_]
             counted[0] += bound
             counted[1] += ready
             counted[2] += serving
-            counted[3] += done
             if slot.failure is not None or slot.phase._value_ in _DOUBTFUL:
                 failures.add(slot, batch=assignment.batch)
     waiting = _waiting(state, found)

@@ -84,6 +84,12 @@ class DomainRules:
                 return Code.NEAR, near.key
         return None
 
+    def decided_by_first(self) -> list[int]:
+        """Return the places in a lane of the domains that the first slot decides for all others: of required near rules
+        whose group has no member yet."""
+        groups = [(rule, f"{self._ask.tenant}/{rule.group}") for rule in self.binding]
+        return [self.keys.index(rule.key) for rule, group in groups if not self._count((group, REGION_WIDE, ""))]
+
     def name(self, lane: tuple[str, ...], key: str) -> str:
         """A domain of a lane as text: `zone a`."""
         return f"{key} {lane[self.keys.index(key)]}"

@@ -15,6 +15,7 @@ from holdfast.core.model.records.lifecycle import PENDING
 from holdfast.core.model.records.slots import SchedulingRequest
 from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, lowest, masks, minus, shared, union
 from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.queries.gangs import gangs_of, members_of
 from holdfast.core.region.state.slot_kinds import block_kinds
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import AskKind, SlotAsk
@@ -107,7 +108,8 @@ class QueuedRequest:
             self.group.note()
 
     def look_up(self, state: RegionState) -> list[int]:
-        """Return the ordinals to propose: all charged ones, and as many of the lowest others as a proposal may contain.
+        """Return the ordinals to propose: all charged ones, and as many of the lowest others as a proposal may contain,
+        of gangs to the end of the last one.
 
         They are open, not proposed, and this region may run them. The request's row changes whenever a slot opens or
         closes. While it and the assignment stay the same, so does the result. Of several schedulers, each finds its
@@ -130,6 +132,9 @@ class QueuedRequest:
                 open_ = {} if leaves else self.group.share.mine(self.key, open_, charged, whole=self._whole)
                 self.is_left, self.lacks_charged = there and not open_, bool(open_ and minus(charged, open_))
             first = lowest(open_, PARTS_MAX)
+            if self.group is not None and self.group.ask.gang is not None:
+                size = self.group.ask.gang.size
+                first = shared(open_, members_of(gangs_of(first, size), size))
             self.waiting = [*each(union((first, shared(open_, masks(self.charged)))) if self.charged else first)]
         return self.waiting
 
@@ -147,14 +152,15 @@ class QueuedRequest:
         return bool(self.charged - self.proposed)
 
     def _leaves(self, assignment: Assignment | None) -> bool:
-        """Return whether it has one owner, and that is another scheduler. One owner have small requests, and those with
+        """Return whether it has one owner, and that is another scheduler. Small requests and gangs have one owner, and
         rules over domains, which two schedulers would count differently."""
         group = self.group
         if group is None or assignment is None or group.share.is_alone:
             return False
         if assignment is not self._whole_of:
             count = sum([share.count for share in assignment.shares if share.template == self.key[1]])
-            self._whole, self._whole_of = count <= RUN or has_domain_rules(group.ask.template), assignment
+            is_joint = assignment.gang is not None or has_domain_rules(group.ask.template)
+            self._whole, self._whole_of = count <= RUN or is_joint, assignment
         return self._whole and group.share.leaves(self.key, self.request)
 
     def propose(self, ordinals: set[int]) -> None:

@@ -56,6 +56,7 @@ class BlockedGroup(Struct, frozen=True):
     For a group that is behind, `examined` is the revision to wait for. `counts` are its domain counts, and `scopes`
     those in which one more slot may cure it. With `resync`, time is no cure: a placement is a resync hit. `reason` is
     the first reported code, supported by `kept` nodes; `stirs` was the count of node changes then (`rechecks`).
+    `gated`: how many slots of a gang must be paid for, and must leave protected capacity free, together.
     """
 
     why: BlockReason
@@ -67,6 +68,7 @@ class BlockedGroup(Struct, frozen=True):
     kept: int = 0
     stirs: int = 0
     scopes: tuple[str, ...] = ()
+    gated: tuple[int, int] | None = None
 
 
 class SchedulingQueue:
@@ -227,7 +229,7 @@ class SchedulingQueue:
             entry = old.get(key) if old is not None else None
         if entry is None:
             entry = QueuedRequest(request)
-        since = entry.request.since
+        since, grew = entry.request.since, request.open > entry.request.open
         entry.take(state, request)
         if entry.proposed and entry.has_shown:
             self._shown[entry] = None
@@ -239,6 +241,9 @@ class SchedulingQueue:
             group.add(entry)
         else:
             group.note()
+            blocked = self.blocked.get(group.key) if grew and group.ask.gang is not None else None
+            if blocked is not None and blocked.why is not BlockReason.REFUSED:
+                self.unblock(group.key)  # of a gang that lost a member, fewer are placed together
 
     def _join(self, place: tuple[GroupKey, SlotAsk], entry: QueuedRequest) -> None:
         """Add a request to its group, and unblock the group unless it was refused, as its equal would be."""
@@ -270,8 +275,6 @@ class SchedulingQueue:
                 pauses = blocked is not None and blocked.why is BlockReason.REFUSED
                 self.backoff.leave(group.key, group.attempts, blocked.until if pauses else 0)
         return entry
-
-    # Active and blocked
 
     def block(self, group: RequestGroup, blocked: BlockedGroup) -> None:
         """Block a group until it is unblocked, or due."""

@@ -3,7 +3,7 @@
     nodes    a node was added, changed, lost a slot or gained free capacity, and passes the filters;
              or a domain count of its rules changed, proposals in flight included;
              or a member that it must share a node with is on a changed node that has capacity
-    gate     its accounts can pay for one more, or less is protected; or a slot of it is charged already
+    gate     its accounts can pay for one more, or for a gang, or less is protected; or a slot of it is charged already
     assignment    the assignment or its waiting slots changed
     peers    its group has more open slots, or proposed ones wait again; or by time
     behind   the view has the revision that the ledger named
@@ -194,10 +194,12 @@ class Unblocker:
         if blocked.why is BlockReason.BEHIND:
             return blocked.examined <= self._table.revision
         if blocked.why is BlockReason.GATE:
-            asking.shut = self._shut(state, group, asking.now)
+            asking.shut = self._shut(state, group, asking.now, blocked.gated)
             return not asking.shut
         if blocked.why is not BlockReason.NODES:
             return False
+        if blocked.gated is not None and not self._shut(state, group, asking.now, blocked.gated):
+            return True
         kind = group.ask.kind
         if kind not in asking.would:
             asking.would[kind] = self._takes(group.ask, asking.grown, rules, avoided)
@@ -223,16 +225,14 @@ class Unblocker:
             asking.could[kind] = could_hold(NodeWindow(self._table, group.ask, asking.changed))
         return asking.could[kind]
 
-    def _shut(self, state: RegionState, group: RequestGroup, now: Instant) -> list[str]:
-        """Return the codes of all gates that are closed for a group."""
+    def _shut(self, state: RegionState, group: RequestGroup, now: Instant, gated: tuple[int, int] | None) -> list[str]:
+        """Return the codes of all gates that are closed for a group, or for so many of its slots together."""
         pay = payer_gate(state, group.accounts, group.ask.template.need, now, self._flight.spent)
         kept = protected_gate(state, group.ask, self._flight.firm, self._flight.owed)
-        shut = [gate for gate in (pay, kept) if not gate.most]
-        if pay in shut:
-            for entry in group.entries.values():
-                if entry.has_charged(state):
-                    shut.remove(pay)  # it needs no payer
-                    break
+        paid, left = gated or (1, 1)
+        shut = [gate for gate, least in ((pay, paid), (kept, left)) if gate.most < least]
+        if pay in shut and any(entry.has_charged(state) for entry in group.entries.values()):
+            shut.remove(pay)  # it needs no payer, or fewer
         return [gate.code.value for gate in shut if gate.code is not None]
 
     def _takes(self, ask: SlotAsk, rows: Numbers, rules: SchedulingProfile, avoided: tuple[str, ...]) -> bool:

@@ -17,8 +17,10 @@ from holdfast.core.ledger.answers import NO_ROOM
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import INDEX_MAX, RevisionToken, pack_revision
 from holdfast.core.model.records.assignments import ACTIVE, RECOVERY, Assignment, AssignmentStage
+from holdfast.core.model.records.lifecycle import PENDING
 from holdfast.core.model.records.region_reports import WorkloadReport
 from holdfast.core.model.records.slots import SchedulingRequest
+from holdfast.core.model.values.bitsets import union
 from holdfast.core.model.values.limits import RIGHTS_MAX
 from holdfast.core.model.values.ranges import Ranges, count_numbers, first_of, with_numbers, without
 from holdfast.core.model.values.resources import elementwise_max
@@ -26,9 +28,10 @@ from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.limits import COUNTS_MAX
 from holdfast.core.region.queries.accounts import charged
+from holdfast.core.region.queries.gangs import finished_counts, waiting_whole
 from holdfast.core.region.queries.workload_report import pending_code
 from holdfast.core.region.state.lookups import assignments_here
-from holdfast.core.region.state.slot_kinds import has_slots, ordinals_of
+from holdfast.core.region.state.slot_kinds import has_slots, kinds_in, ordinals_of
 from holdfast.core.region.state.tables import RegionState
 
 #: Key of something reported: `("grant", account)`, `("rights", assignment)`, ...
@@ -122,8 +125,8 @@ def _to_give_back(state: RegionState, assignment: Assignment) -> Ranges:
 
 def _done(state: RegionState, assignment: Assignment) -> tuple[tuple[str, int], ...]:
     """Return the number of replicas done, by template, of an assignment."""
-    rows = state.finished.get(assignment.uid) or ()
-    return tuple((row.template, count_numbers(row.done)) for row in rows if row.done)[:COUNTS_MAX]
+    counts = finished_counts(state, assignment).items()
+    return tuple((template, done) for template, (done, _) in counts if done)[:COUNTS_MAX]
 
 
 def is_released(state: RegionState, assignment: Assignment) -> bool:
@@ -151,12 +154,21 @@ def offered_back(state: RegionState, uid: Revision, now: Instant, reported: dict
         return None
     late = [r for r in waiting_for_room(state, assignment) if r.since + settings.overflow_after <= now]
     most = sum(share.count for share in assignment.shares)
-    count = min(most, sum(request.open for request in late))
+    count = min(most, sum(_open_whole(state, assignment, request) for request in late))
     if not count:
         return None
     reason = min(late, key=lambda request: (request.since, request.uid)).reasons[0]
     message = f"{reason.code} {reason.message}".strip()[:200]
     return ReportCommand(p.OfferBack(uid, count, message), ((name, now + settings.rebalance_window),))
+
+
+def _open_whole(state: RegionState, assignment: Assignment, request: SchedulingRequest) -> int:
+    """Return the open slots of a request that can be given back: of gangs, those of which nothing stands here."""
+    if assignment.gang is None:
+        return request.open
+    kinds = kinds_in(state, assignment.uid).items()
+    waiting = [ordinals for kind, ordinals in kinds if kind[:2] == (PENDING.value, request.template)]
+    return waiting_whole(state, assignment, union(waiting))
 
 
 class LinkWorkloadReport(Struct, frozen=True):

@@ -11,15 +11,18 @@ Size: every gate once more, written apart from those that it judges.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.grants import AcceptedGrant
+from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.limits import NODE_SLOTS_MAX
@@ -54,7 +57,69 @@ class PlacementOracle:
                 yield slot, self.verdict(slot)
 
     def verdict(self, slot: Slot) -> OracleVerdict:
-        """Return whether a waiting slot can be placed now."""
+        """Return whether a waiting slot can be placed now; of a gang, with as many others as that needs."""
+        gang = self._state.assignments[slot.assignment].gang
+        return self._alone(slot) if gang is None else self._together(slot, gang)
+
+    def _together(self, slot: Slot, gang: Gang) -> OracleVerdict:
+        """Return whether enough members of a slot's gang fit together. Rules over domains are not tried: with them, no
+        gang counts as one that fits."""
+        assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
+        rows, number, needed = self._state.finished.get(slot.assignment) or (), slot.ordinal // gang.size, gang.needed
+        failed = {n // gang.size for row in rows for run in row.failed for n in range(*run)}
+        done = [n for row in rows for run in row.done for n in range(*run) if n // gang.size == number]
+        all_ = [one for one in self.counted.slots.values() if one.assignment == slot.assignment]
+        mine = [one for one in all_ if one.ordinal // gang.size == number]
+        there = len(done) + sum(one.phase not in (*usage.NOWHERE, Phase.TERMINATING) for one in mine)
+        waits = [one for one in mine if one.phase is Phase.PENDING and one.template == slot.template]
+        least, alone = max(1, needed - there), self._alone(slot)
+        codes = {*alone.shut, Code.GANG.value}
+        whole = {name: amount * needed for name, amount in usage.amounts(template.need).items()}
+        grants = [self._state.accepted_grants.get(account) for account in assignment.accounts]
+        if not any(one is not None and self._pays(one, whole) for one in grants):
+            codes.add(Code.OVER_GRANT.value)
+        if self._is_firm(assignment) and self._crowds_out(assignment.tenant, whole):
+            codes.add(Code.PROTECTED.value)
+        nodes = self.counted.nodes.values()
+        if sum(self._held_empty(slot, node, needed) for node in nodes) < needed:
+            codes.add(NEVER_FITS)
+        if number in failed or len(waits) < least:
+            return OracleVerdict("", frozenset(codes))
+        if least == 1:
+            return OracleVerdict(alone.node, frozenset(codes))
+        ruled = template.spread or template.apart or template.near
+        if ruled or {Code.OVER_GRANT.value, Code.PROTECTED.value} & codes or set(self.shut(slot)):
+            return OracleVerdict("", frozenset(codes))
+        fits = {node.name: self._fit_on(slot, node, least) for node in nodes}
+        best = max(fits, key=lambda name: fits[name], default="")
+        return OracleVerdict(best if sum(fits.values()) >= least else "", frozenset(codes))
+
+    def _held_empty(self, slot: Slot, node: Node, most: int) -> int:
+        """Return how many such slots a node holds if it is empty and open."""
+        if self._never(slot, node):
+            return 0
+        has, need = usage.amounts(node.capacity), usage.amounts(self.counted.template(slot).need)
+        return min([most, *(has.get(name, 0) // more for name, more in need.items() if more)])
+
+    def _fit_on(self, slot: Slot, node: Node, most: int) -> int:
+        """Return how many such slots a node accepts one after the other."""
+        template, before, count = self.counted.template(slot), self.counted.on[node.uid], 0
+        firm = self._is_firm(self._state.assignments[slot.assignment])
+        on = self.counted.on[node.uid] = copy.deepcopy(before)
+        while count < most and not any(self.refusals(slot, node)):
+            need = usage.amounts(template.need)
+            free = [port for port in range(max(1, node.ports[0]), node.ports[1] + 1) if port not in on.ports]
+            on.ports.update(free[: template.ports])
+            for index in self._free_devices(template, node, firm=firm)[: template.gpus]:
+                need[usage.device(index)] = template.gpu_milli
+            on.take(need if firm else {}, need)
+            on.slots.append(slot)
+            count += 1
+        self.counted.on[node.uid] = before
+        return count
+
+    def _alone(self, slot: Slot) -> OracleVerdict:
+        """Return whether a waiting slot can be placed now, by itself."""
         shut, nodes = {str(code) for code in self.shut(slot)}, self.counted.nodes.values()
         codes = set(shut)
         for node in nodes:
@@ -221,18 +286,22 @@ class PlacementOracle:
                 yield Code.CAPACITY
         if len(on.slots) >= NODE_SLOTS_MAX:
             yield Code.CAPACITY
-        free = 0
+        if len(self._free_devices(template, node, firm=firm)) < template.gpus:
+            yield Code.DEVICE
+        first, last = node.ports
+        if sum(port not in on.ports for port in range(max(1, first), last + 1)) < template.ports:
+            yield Code.PORT
+
+    def _free_devices(self, template: Template, node: Node, *, firm: bool) -> list[int]:
+        """Return the devices that have enough free capacity for one slot."""
+        on, free = self.counted.on[node.uid], list[int]()
         for index, one in enumerate(node.devices):
             name = usage.device(index)
             kept = on.firm.get(name, 0) + on.held.get(name, 0)
             taken = max(on.all.get(name, 0), kept) if firm else on.all.get(name, 0)
             suits = not template.gpu_models or one.model in template.gpu_models
-            free += suits and taken + template.gpu_milli <= one.milli
-        if free < template.gpus:
-            yield Code.DEVICE
-        first, last = node.ports
-        if sum(port not in on.ports for port in range(max(1, first), last + 1)) < template.ports:
-            yield Code.PORT
+            free += [index] if suits and taken + template.gpu_milli <= one.milli else []
+        return free
 
     def _never(self, slot: Slot, node: Node) -> bool:
         """Return whether a node would not accept the slot even if empty and open."""

@@ -11,6 +11,7 @@ from holdfast.sim.checks.ledger_audit import Finding
 from holdfast.sim.checks.link_steps import LinkStepCheck
 from holdfast.sim.checks.region.disruption_budget import DisruptionBudgetCheck
 from holdfast.sim.checks.region.evictions import EvictionCheck
+from holdfast.sim.checks.region.gangs import GangCheck
 from holdfast.sim.checks.region.preemptions import PreemptionCheck
 from holdfast.sim.checks.region.replica_churn import ReplicaChurnCheck
 from holdfast.sim.checks.region.silent_node_rate import EndpointWithdrawalCheck, SilentNodeRateCheck
@@ -30,7 +31,7 @@ def region_checks(
     """Return the checks of a region; `hears` returns whether its controllers receive all changes."""
     return (
         DisruptionBudgetCheck(name, find), StopCauseCheck(name, find), ReplicaChurnCheck(name, find),
-        LinkStepCheck(name, find), PreemptionCheck(name, state, find),
+        LinkStepCheck(name, find), PreemptionCheck(name, state, find), GangCheck(name, find),
         EvictionCheck(name, state, find, hears), SilentNodeRateCheck(name, state, find), EndpointWithdrawalCheck(name,
                                                                                                                  state,
                                                                                                                  find),

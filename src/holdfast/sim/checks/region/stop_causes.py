@@ -6,6 +6,7 @@
 - right-lapsed: it runs by a leased right
 - grant-ended: an emergency account is charged for it
 - preempted, reclaimed: see `preemptions`
+- gang-broken: fewer members of its gang are there than it needs; gang-failed: one has failed for good
 - not-allowed: its node does not accept it, or a breach is open that concerns more than this
 
 Whether a stop is missing is checked elsewhere.
@@ -73,6 +74,9 @@ class StopCauseCheck:
         self._templates: dict[str, Template] = {}
         self._nodes: dict[Revision, Node] = {}
         self._slots: dict[SlotKey, _Slot] = {}
+        #: By assignment: its finished ordinals, done and failed.
+        self._done: dict[Revision, set[int]] = {}
+        self._failed: dict[Revision, set[int]] = {}
         #: Open breaches, except those of slots that may not stay on their node.
         self._breaches: set[str] = set()
 
@@ -128,6 +132,9 @@ class StopCauseCheck:
             case e.SlotsReleased(releases):
                 for release in releases:
                     self._release(release, at)
+            case e.OrdinalsFinished(assignment=uid, done=done, failed=failed):
+                self._done.setdefault(uid, set()).update(done)
+                self._failed.setdefault(uid, set()).update(failed)
 
     def _store(self, assignment: Assignment, at: Instant) -> None:
         lately = [(min(until, at), one) for until, one in self._assignments.get(assignment.uid, ())]
@@ -160,7 +167,7 @@ class StopCauseCheck:
                 there = sum(one.template == slot.template for one in self._of(slot.assignment))
                 if there <= asked:
                     return f"{asked} of its template are required, and {there} exist"
-                settles = _settles(slot, at)
+                settles = _settles(slot, at) and not self._gang_serves(key, assignment)
                 return f"it is {slot.phase} for {at - slot.since} ms, and should start to serve" if settles else ""
             case "scaled-down" | "superseded":
                 return self._not_surplus(key, slot, assignment, at)
@@ -172,9 +179,34 @@ class StopCauseCheck:
                 return "" if slot.account.startswith("emergency/") else f"it is charged to {slot.account}"
             case "preempted" | "reclaimed":
                 return ""
+            case "gang-broken" | "gang-failed":
+                return self._gang_stays(key, cause, assignment)
             case "not-allowed":
                 return self._allowed(slot, assignment)
         return "no controller stops slots for that cause"
+
+    def _gang_serves(self, key: SlotKey, assignment: Assignment) -> bool:
+        """Return whether a member of its gang serves, or did a moment ago: the gang is stopped as a whole."""
+        return any(Phase.SERVING in (one.phase, one.before[0]) for one in self._members(key, assignment))
+
+    def _members(self, key: SlotKey, assignment: Assignment) -> list[_Slot]:
+        size = assignment.gang.size if assignment.gang is not None else 1
+        first = key[1] // size * size
+        found = [self._slots.get((key[0], ordinal)) for ordinal in range(first, first + size)]
+        return [one for one in found if one is not None and one.assignment == assignment.uid]
+
+    def _gang_stays(self, key: SlotKey, cause: str, assignment: Assignment) -> str:
+        """Return why a gang should not end; empty: it is broken, or has failed."""
+        gang = assignment.gang
+        if gang is None:
+            return "it is of no gang"
+        finished = self._failed if cause == "gang-failed" else self._done
+        over = sum(n // gang.size == key[1] // gang.size for n in finished.get(assignment.uid, ()))
+        if cause == "gang-failed":
+            return "" if over else "no member of its gang has failed for good"
+        leaves = (Phase.PENDING, Phase.TERMINATING, Phase.RELEASED)
+        there = over + sum(one.phase not in leaves for one in self._members(key, assignment))
+        return f"{there} members are there" if there >= (gang.min or gang.size) else ""
 
     def _of(self, assignment: Revision) -> list[_Slot]:
         return [one for one in self._slots.values() if one.assignment == assignment and one.stays]
@@ -188,6 +220,8 @@ class StopCauseCheck:
             return "its identity is required" if listed else ""
         if len(mine) <= asked:
             return f"{asked} are required, and {len(mine)} exist"
+        if assignment.gang is not None:
+            return ""  # a serving member may be of the smallest gang
         wait = [one for one in mine if one.phase is Phase.PENDING and one.template == slot.template]
         seen = [one for one in wait if one.since + SEEN_MS <= at]
         if slot.phase is Phase.SERVING and len(seen) >= len(mine) - asked:
