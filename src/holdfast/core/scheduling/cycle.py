@@ -108,7 +108,7 @@ class SchedulingCycle:
                 self.is_cut = True
                 return
             try:
-                if not self._queue.is_aged and self._is_held(group):
+                if not self._queue.turns.is_aged and self._is_held(group):
                     return
                 if self._same_proposal(group):
                     self._take_turn(group)
