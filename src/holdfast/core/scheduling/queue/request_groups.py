@@ -283,6 +283,10 @@ class RequestGroup:
                 return True
         return False
 
+    def has_one_open(self) -> bool:
+        """Whether it has one request, and that one open slot: most groups of large queues are such."""
+        return len(self._entries) == 1 and next(iter(self._entries.values())).open == 1
+
     def is_left(self, state: RegionState) -> bool:
         """Whether all its open slots are left to other schedulers."""
         left = False
