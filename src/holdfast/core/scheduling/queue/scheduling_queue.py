@@ -368,8 +368,7 @@ class SchedulingQueue:
         self.turns.begin(shares.share, len(self.groups), now, lambda: state.region.placed + waits())
 
     def _is_open(self, group: RequestGroup) -> bool:
-        """Whether a group is active and has open slots."""
-        # Keys are long: avoid hashing them.
+        """Whether a group is active and has open slots. Keys are long: it avoids hashing them."""
         return group.has_open() and not (len(self.blocked) and group.key in self.blocked)
 
     def take(self, state: RegionState) -> RequestGroup | None:
@@ -398,6 +397,4 @@ class SchedulingQueue:
 
     def place(self, state: RegionState, group: RequestGroup) -> tuple[int, Instant, int, Instant, RequestKey, GroupKey]:
         """Return a group's sort key by current shares."""
-        priority, deadline, tenant, *_ = group.key
-        since, first = group.oldest()
-        return priority, deadline, TenantShares(state).share(tenant), since, first, group.key
+        return (*group.key[:2], TenantShares(state).share(group.tenant), *group.oldest(), group.key)
