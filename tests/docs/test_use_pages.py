@@ -27,6 +27,7 @@ PAGES = (
     "rollouts",
     "endpoints",
     "quota",
+    "fair-shares",
     "why-is-it-waiting",
 )
 #: What an operator has made before.

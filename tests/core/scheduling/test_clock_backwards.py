@@ -12,8 +12,8 @@ from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.cycle import RESYNC_MS
 from holdfast.core.scheduling.nodes.quarantine import QUARANTINE_MS, REFUSALS
-from holdfast.core.scheduling.queue.fair_share import HURRY_MS
 from holdfast.core.scheduling.queue.rechecks import RECHECK_MS
+from holdfast.core.scheduling.queue.request_groups import HURRY_MS
 from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS, Proposal
 from holdfast.core.scheduling.view import SchedulerView, UnplacedRequest
 from tests.core.scheduling.queue.test_deadlines import MINUTE, Story

@@ -102,7 +102,7 @@ PLATFORM_TOLD: dict[str, Told] = {
 
 TOLD = {"region": REGION_TOLD, "platform": PLATFORM_TOLD}
 #: What a repeat is answered: kept by the record and not by its events.
-BOOKKEEPING = {"answered", "keys", "grant_versions"}
+BOOKKEEPING = {"answered", "keys", "grant_versions", "windows"}
 
 
 def untold(definition: LedgerDefinition[Any], state: LedgerState, batch: Batch[Any]) -> Iterator[str]:

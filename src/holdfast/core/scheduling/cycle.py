@@ -108,7 +108,7 @@ class SchedulingCycle:
                 self.is_cut = True
                 return
             try:
-                if not self._queue.is_aged and self._is_held(group):
+                if not self._queue.turns.is_aged and self._is_held(group):
                     return
                 if self._same_proposal(group):
                     self._take_turn(group)
@@ -119,7 +119,7 @@ class SchedulingCycle:
 
     def _take_turn(self, group: RequestGroup) -> None:
         """Place a group's quantum: then the shares of tenants are compared again."""
-        before, self._most = self.draft.left, self._queue.most(group)
+        before, self._most = self.draft.left, 1 if group.has_one_open() else self._queue.most(group)
         self._schedule_group(group)
         self._queue.served(group, before - self.draft.left, is_cut=self._most <= 0 or self.is_cut)
 

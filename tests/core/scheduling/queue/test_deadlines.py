@@ -12,7 +12,7 @@ from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.cycle import RESYNC_MS
-from holdfast.core.scheduling.queue.fair_share import HURRY_MS, NEVER, urgency
+from holdfast.core.scheduling.queue.request_groups import HURRY_MS, NEVER, urgency
 from holdfast.core.scheduling.queue.scheduling_queue import STALE_TURNS_MAX, SchedulingQueue
 from holdfast.core.scheduling.scheduler import Proposal, Scheduler
 from holdfast.core.scheduling.view import SchedulerView

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.queue import fair_share
-from holdfast.core.scheduling.queue.fair_share import NEVER
-from holdfast.core.scheduling.queue.request_groups import GroupKey, RequestGroup
+from holdfast.core.scheduling.queue.request_groups import NEVER, GroupKey, RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 from tests.support.ledgers.region import REPLICA, RegionBench, a_template
 from tests.support.step_counter import StepCounter
@@ -138,7 +137,7 @@ def test_places_that_hold_no_more_are_bounded(monkeypatch: pytest.MonkeyPatch) -
         bench.state.requests.put(1, (replace(request, since=request.since - age),))
         queue.update(bench.state, 1)
         looked_at(queue, bench, 1)
-        assert queue._turns._count <= 2 * 2 + 4 + 1
+        assert queue.turns._count <= 2 * 2 + 4 + 1
     assert looked_at(queue, bench) == anew(queue, bench)
 
 
@@ -194,4 +193,4 @@ def test_a_level_whose_groups_all_had_their_turn_is_not_kept() -> None:
         work(bench, uid, 100 + uid, deadline=bench.at + 1_000 * uid)
     queue = a_queue(bench)
     assert len(looked_at(queue, bench)) == 3
-    assert queue._turns._lanes == {}
+    assert queue.turns._lanes == {}

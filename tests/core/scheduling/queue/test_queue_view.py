@@ -8,8 +8,8 @@ from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.workload_report import run_to_end, workload_report
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.queue.fair_share import HURRY_MS
 from holdfast.core.scheduling.queue.queue_view import Queued, queue_view
+from holdfast.core.scheduling.queue.request_groups import HURRY_MS
 from holdfast.core.scheduling.queue.scheduling_queue import SchedulingQueue
 from holdfast.core.scheduling.scheduler import Scheduler
 from holdfast.core.scheduling.view import SchedulerView

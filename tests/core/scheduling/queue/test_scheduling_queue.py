@@ -28,8 +28,7 @@ from holdfast.core.scheduling.queue import request_groups
 from holdfast.core.scheduling.queue import scheduling_queue as queue_module
 from holdfast.core.scheduling.queue.blocked_groups import STALE_MAX as SLEEPERS_STALE_MAX
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
-from holdfast.core.scheduling.queue.fair_share import NEVER
-from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
+from holdfast.core.scheduling.queue.request_groups import NEVER, QueuedRequest, RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 from holdfast.core.scheduling.queue.tenant_shares import dominant_share
 from holdfast.core.scheduling.scheduler import Scheduler

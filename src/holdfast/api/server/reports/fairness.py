@@ -17,7 +17,7 @@ from holdfast.api.server.request import ApiRequest, json_reply
 from holdfast.core.model.records.fairness import WHOLE, TenantFairness
 from holdfast.core.platform.queries.fairness_report import platform_fairness
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.scheduling.queue.fairness_view import region_fairness
+from holdfast.core.scheduling.queue.queue_view import region_fairness
 from holdfast.host.ports.transport import Reply
 
 _show = ResourcesSerializer().render

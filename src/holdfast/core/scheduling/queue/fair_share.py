@@ -12,10 +12,6 @@ requests wait.
 
 Places are kept between cycles, so a cycle costs what it takes and what changed, not what waits. A stale place (its
 group left, changed its age, is blocked, or has nothing to propose) is dropped at its turn, or once most are stale.
-
-Requests are ordered by priority class, then deadline, then the tenant's share (`tenant_shares`), then age. A missed
-deadline is not urgent: such work comes after all that can still be in time. Nor is a distant one: a deadline in ten
-years must not outrank all work without one.
 """
 
 from __future__ import annotations
@@ -24,19 +20,9 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush, heapreplace
 
-from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.values.structs import Duration, Instant
 from holdfast.core.region.queries.accounts import UNLIMITED
-from holdfast.core.region.queries.assignments import is_late
-from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.queue.request_groups import Level, RequestGroup, RequestKey
-
-#: Later than every deadline.
-NEVER = 1 << 62
-
-#: Time before a deadline at which it becomes urgent.
-HURRY_MS = 3_600_000
-
 
 #: Stale places, beyond the number of valid ones.
 STALE_MAX = 64
@@ -249,18 +235,3 @@ def _taken(place: Place) -> RequestGroup:
 def _later(level: Level) -> Level:
     """Sort key with the most urgent level last."""
     return -level[0], -level[1]
-
-
-def urgency(state: RegionState, assignment: int, now: Instant) -> tuple[int, Instant]:
-    """Return the level of an assignment: negated priority, and the deadline if it is near."""
-    known = state.assignments[assignment]
-    cls = state.priority_classes.get(known.priority_class)
-    hurries = known.deadline and known.deadline - HURRY_MS <= now and not is_late(known, now)
-    return -(cls.spec.priority if cls is not None else 0), known.deadline if hurries else NEVER
-
-
-def turns_at(known: Assignment, now: Instant) -> Instant | None:
-    """Return when its deadline next becomes urgent, or passes; None if neither is ahead."""
-    return (
-        next((at for at in (known.deadline - HURRY_MS, known.deadline) if now < at), None) if known.deadline else None
-    )

@@ -117,8 +117,8 @@ class InFlight:
             standing = change_(self.firm, firm)
             self.firm = ZERO if standing == ZERO else standing
         paid = sum([count for _, count in part.paid])
-        taken = ((part.ask.tenant, paid),) if paid else ()
-        for kept, counts in ((self.spent, part.paid), (self.taken, taken), (self.owed, part.owed)):
+        charged = ((part.ask.tenant, paid),) if paid else ()
+        for kept, counts in ((self.spent, part.paid), (self.taken, charged), (self.owed, part.owed)):
             for account, count in counts:
                 _put(kept, account, change_(kept.get(account, ZERO), times(need, count)))
         for where in part.stands:

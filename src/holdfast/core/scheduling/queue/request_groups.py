@@ -1,5 +1,9 @@
 """Request groups: equal requests, oldest first, which are tried, proposed and blocked together.
 
+Groups are ordered by level (priority class, then deadline), then the tenant's share (`tenant_shares`), then age. A
+missed deadline is not urgent: such work comes after all that can still be in time. Nor is a distant one: a deadline in
+ten years must not outrank all work without one.
+
 Size: a request and its group, each of which is half of the other.
 """
 
@@ -15,13 +19,18 @@ from holdfast.core.model.records.lifecycle import PENDING
 from holdfast.core.model.records.slots import SchedulingRequest
 from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, lowest, masks, minus, shared, union
 from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.queries.assignments import is_late
 from holdfast.core.region.queries.gangs import gangs_of, members_of
 from holdfast.core.region.state.slot_kinds import block_kinds
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import AskKind, SlotAsk
+from holdfast.core.scheduling.ask import AskKind, SlotAsk, ask_of
 from holdfast.core.scheduling.queue.peers import RUN, PeerShare
 
 _PENDING = PENDING.value
+#: Later than every deadline.
+NEVER = 1 << 62
+#: Time before a deadline at which it becomes urgent.
+HURRY_MS = 3_600_000
 #: A request: its assignment and its template.
 RequestKey = tuple[Revision, str]
 #: The values by which requests are equal: urgency, tenant, ask, accounts, priority class.
@@ -274,6 +283,10 @@ class RequestGroup:
                 return True
         return False
 
+    def has_one_open(self) -> bool:
+        """Whether it has one request, and that one open slot: most groups of large queues are such."""
+        return len(self._entries) == 1 and next(iter(self._entries.values())).open == 1
+
     def is_left(self, state: RegionState) -> bool:
         """Whether all its open slots are left to other schedulers."""
         left = False
@@ -318,3 +331,30 @@ class RequestGroup:
 
 def _age(entry: QueuedRequest) -> tuple[Instant, RequestKey]:
     return entry.age
+
+
+def urgency(state: RegionState, assignment: int, now: Instant) -> tuple[int, Instant]:
+    """Return the level of an assignment: negated priority, and the deadline if it is near."""
+    known = state.assignments[assignment]
+    cls = state.priority_classes.get(known.priority_class)
+    hurries = known.deadline and known.deadline - HURRY_MS <= now and not is_late(known, now)
+    return -(cls.spec.priority if cls is not None else 0), known.deadline if hurries else NEVER
+
+
+def turns_at(known: Assignment, now: Instant) -> Instant | None:
+    """Return when its deadline next becomes urgent, or passes; None if neither is ahead."""
+    return (
+        next((at for at in (known.deadline - HURRY_MS, known.deadline) if now < at), None) if known.deadline else None
+    )
+
+
+def group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> tuple[GroupKey, SlotAsk] | None:
+    """Return a request's group key and ask; None while the state lacks a part."""
+    assignment = state.assignments.get(request.assignment)
+    template = state.templates.get(request.template)
+    if assignment is None or template is None:
+        return None
+    cls = state.priority_classes.get(assignment.priority_class)
+    ask = ask_of(assignment, request.template, template, firm=cls is None or not cls.spec.reclaimable)
+    priority, deadline = urgency(state, assignment.uid, now)
+    return (priority, deadline, assignment.tenant, ask.kind, assignment.accounts, assignment.priority_class), ask

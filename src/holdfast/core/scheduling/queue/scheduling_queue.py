@@ -22,12 +22,19 @@ from holdfast.core.model.records.slots import SchedulingRequest
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Duration, Instant, Revision
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import SlotAsk, ask_of
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.queue.backoff import GroupBackoff
 from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
-from holdfast.core.scheduling.queue.fair_share import FairOrder, turns_at, urgency
+from holdfast.core.scheduling.queue.fair_share import FairOrder
 from holdfast.core.scheduling.queue.peers import PeerShare
-from holdfast.core.scheduling.queue.request_groups import GroupKey, QueuedRequest, RequestGroup, RequestKey
+from holdfast.core.scheduling.queue.request_groups import (
+    GroupKey,
+    QueuedRequest,
+    RequestGroup,
+    RequestKey,
+    group_key,
+    turns_at,
+)
 from holdfast.core.scheduling.queue.tenant_shares import TenantShares
 
 #: Stale deadline turns, beyond the number of valid ones.
@@ -89,8 +96,7 @@ class SchedulingQueue:
         self._shown: dict[QueuedRequest, None] = {}
         #: Groups that changed since they were ordered; and active groups with open slots, in order.
         self._news: list[RequestGroup] = []
-        self._turns = FairOrder(self._is_open)
-        #: The shares of tenants in this cycle.
+        self.turns = FairOrder(self._is_open)
         self._shares = TenantShares(RegionState())
         #: The time for deadlines; and each assignment's next deadline turn, with a heap that may contain stale ones.
         self._now: Instant = 0
@@ -164,7 +170,7 @@ class SchedulingQueue:
         if tuple([request.template for request in requests]) != self._by_assignment.get(assignment, ()):
             return True
         for request in requests:
-            group, place = self._group_of.get((assignment, request.template)), _group_key(state, request, self._now)
+            group, place = self._group_of.get((assignment, request.template)), group_key(state, request, self._now)
             if group is None or place is None:
                 if (group is None) != (place is None):
                     return True
@@ -218,7 +224,7 @@ class SchedulingQueue:
 
     def _put(self, state: RegionState, request: SchedulingRequest) -> None:
         key = (request.assignment, request.template)
-        place = _group_key(state, request, self._now)
+        place = group_key(state, request, self._now)
         old = self._group_of.get(key)
         if place is None or (old is not None and old.key != place[0]):
             entry = self._drop(key)
@@ -350,30 +356,24 @@ class SchedulingQueue:
         return min(due, default=None)
 
     def begin(
-        self,
-        state: RegionState,
-        taken: Mapping[str, Resources],
-        now: Instant = 0,
-        under_way: Callable[[], int] = lambda: 0,
+        self, state: RegionState, taken: Mapping[str, Resources], now: Instant = 0, waits: Callable[[], int] = lambda: 0
     ) -> None:
-        """Order all active groups with open slots. `taken` is in flight, by tenant; `under_way` returns how many slots
-        that still wait."""
+        """Order all active groups with open slots. In flight are `taken`, by tenant, and slots that still `waits`."""
         news, self._news[:] = self._news[:], ()
         for group in news:
             group.noted()
             if group and self._is_open(group):
-                self._turns.put(group)
+                self.turns.put(group)
         self._shares = shares = TenantShares(state, taken)
-        self._turns.begin(shares.share, len(self.groups), now, lambda: state.region.placed + under_way())
+        self.turns.begin(shares.share, len(self.groups), now, lambda: state.region.placed + waits())
 
     def _is_open(self, group: RequestGroup) -> bool:
-        """Whether a group is active and has open slots."""
-        # Keys are long: avoid hashing them.
+        """Whether a group is active and has open slots. Keys are long: it avoids hashing them."""
         return group.has_open() and not (len(self.blocked) and group.key in self.blocked)
 
     def take(self, state: RegionState) -> RequestGroup | None:
         """Return the next group, by current shares of tenants; None at the end."""
-        while (group := self._turns.take()) is not None:
+        while (group := self.turns.take()) is not None:
             group.note()  # reorder it after this cycle
             if group and self._is_open(group) and self._is_there(state, group):
                 return group
@@ -381,19 +381,13 @@ class SchedulingQueue:
 
     def most(self, group: RequestGroup) -> int:
         """Return how many slots of the group just taken may be placed before others have their turn."""
-        need = group.ask.template.need
-        return self._turns.most(lambda other: self._shares.quantum(group.tenant, need, other))
-
-    @property
-    def is_aged(self) -> bool:
-        """Whether the group just taken has its turn for its age, ahead of higher priorities."""
-        return self._turns.is_aged
+        return self.turns.most(lambda other: self._shares.quantum(group.tenant, group.ask.template.need, other))
 
     def served(self, group: RequestGroup, placed: int, *, is_cut: bool) -> None:
         """Count the placements of a group's turn. If it was cut short, the group waits for its next turn."""
-        self._turns.served(placed)
+        self.turns.served(placed)
         if is_cut and self._is_open(group):
-            self._turns.put(group)
+            self.turns.put(group)
 
     def _is_there(self, state: RegionState, group: RequestGroup) -> bool:
         """Drop requests whose assignment has left the state. Return whether some remain."""
@@ -403,18 +397,4 @@ class SchedulingQueue:
 
     def place(self, state: RegionState, group: RequestGroup) -> tuple[int, Instant, int, Instant, RequestKey, GroupKey]:
         """Return a group's sort key by current shares."""
-        priority, deadline, tenant, *_ = group.key
-        since, first = group.oldest()
-        return priority, deadline, TenantShares(state).share(tenant), since, first, group.key
-
-
-def _group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> tuple[GroupKey, SlotAsk] | None:
-    """Return a request's group key and ask; None while the state lacks a part."""
-    assignment = state.assignments.get(request.assignment)
-    template = state.templates.get(request.template)
-    if assignment is None or template is None:
-        return None
-    cls = state.priority_classes.get(assignment.priority_class)
-    ask = ask_of(assignment, request.template, template, firm=cls is None or not cls.spec.reclaimable)
-    priority, deadline = urgency(state, assignment.uid, now)
-    return (priority, deadline, assignment.tenant, ask.kind, assignment.accounts, assignment.priority_class), ask
+        return (*group.key[:2], TenantShares(state).share(group.tenant), *group.oldest(), group.key)

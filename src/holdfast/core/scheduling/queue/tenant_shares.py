@@ -58,11 +58,18 @@ class TenantShares:
         """Return how many slots of this need a tenant may place until its share passes another one; at least one."""
         has, own, kept, rest, weight = self._use(tenant)
         reach, most = other * weight + _PARTS // _STEP, UNLIMITED
-        for name in names_in(need):
-            each, all_ = amount_of(need, name), amount_of(has, name)
+        for each, all_, free in (
+            (need.cpu, has.cpu, kept.cpu - own.cpu - rest.cpu),
+            (need.memory, has.memory, kept.memory - own.memory - rest.memory),
+            (need.disk, has.disk, kept.disk - own.disk - rest.disk),
+            (need.gpu, has.gpu, kept.gpu - own.gpu - rest.gpu),
+            *[
+                (each, amount_of(has, name), amount_of(kept, name) - amount_of(own, name) - amount_of(rest, name))
+                for name, each in need.extended
+            ],
+        ):
             if each and all_:
-                left = reach * all_ // _PARTS + amount_of(kept, name) - amount_of(own, name) - amount_of(rest, name)
-                most = min(most, left // each)
+                most = min(most, (reach * all_ // _PARTS + free) // each)
         return max(1, most)
 
     def _use(self, tenant: str) -> tuple[Resources, Resources, Resources, Resources, int]:

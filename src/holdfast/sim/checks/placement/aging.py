@@ -9,8 +9,11 @@ The check uses the log and the oracle, and no scheduler's code. It applies to re
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
+from holdfast.core.ledger.codec import LogRecord
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
@@ -63,3 +66,36 @@ class AgingCheck:
             if passed > most:
                 return f"slot {slot.workload, slot.ordinal} waits for {at - began} ms, and {passed} others were placed"
         return ""
+
+
+class AgedTurns:
+    """Finds the placements that may be out of turn, for the age of their request: one of sixty-four by each scheduler.
+    `priority` returns that of an assignment."""
+
+    def __init__(self, state: RegionState, priority: Callable[[Revision], int]) -> None:
+        self._state = state
+        self._priority = priority
+        #: By request: since when it waits, after the last batch.
+        self._since: dict[Request, Instant] = {}
+        #: All placements; and by scheduler, those for age.
+        self._count = 0
+        self._turns: Counter[str] = Counter()
+
+    def look(self) -> None:
+        """Take over the state after a batch."""
+        self._since = {(uid, one.template): one.since for uid, many in self._state.requests.items() for one in many}
+
+    def take(self, record: LogRecord[Any]) -> list[SlotsPlaced]:
+        """Return the placements that may be out of turn: single slots of old requests, of a priority below that of all
+        others."""
+        placed = [event for event in record.events if isinstance(event, SlotsPlaced)]
+        self._count += sum(len(event.placements) for event in placed)
+        found = []
+        for event in placed:
+            waits = record.at - self._since.get((event.assignment, event.template), record.at)
+            if len(event.placements) == 1 and waits >= AGED_MS and self._turns[record.actor] <= self._count // EACH:
+                found.append(event)
+        others = [self._priority(event.assignment) for event in placed if event not in found]
+        found = [event for event in found if not others or self._priority(event.assignment) < min(others)]
+        self._turns[record.actor] += len(found)
+        return found

@@ -11,7 +11,6 @@ the next proposal. Of sixty-four placements, one may go to a request that has wa
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state.tables import RegionState
-from holdfast.sim.checks.placement.aging import AGED_MS, EACH
+from holdfast.sim.checks.placement.aging import AgedTurns
 from holdfast.sim.checks.placement.excuses import CommandNumber, SchedulerExcuses, WaitingGroup
 from holdfast.sim.checks.placement.log_view import RegionLogView
 from holdfast.sim.checks.placement.oracle import PlacementOracle
@@ -78,11 +77,7 @@ class QueueOrderCheck:
         self._passed: list[PassedOverSlot] = []
         #: By scheduler: positions and placements of its proposals.
         self._landed: dict[str, list[tuple[int, tuple[SlotsPlaced, ...]]]] = {}
-        #: By request: since when it waits, after the last batch.
-        self._since: dict[tuple[Revision, str], Instant] = {}
-        #: All placements; and by scheduler, those that a request got for its age.
-        self._count = 0
-        self._for_age: Counter[str] = Counter()
+        self._aged = AgedTurns(state, self.priority)
         #: By batch: its ledger time.
         self._written: dict[int, Instant] = {}
 
@@ -170,7 +165,7 @@ class QueueOrderCheck:
                 self.excused.reserved(slots, self._equals(event.assignment, event.template))
         bound = all(event.bound for event in placed)
         self.excused.met_in_part(by, groups, record.answer, record.at, bound=bound)
-        aged = self._aged(record)
+        aged = self._aged.take(record)
         order = [self.priority(uid) for uid, template in requests if self._is_in_turn(uid, template, aged)]
         if order != sorted(order, reverse=True):
             return f"one proposal served requests of priorities {order} in this order"
@@ -186,21 +181,6 @@ class QueueOrderCheck:
         landed.append((seq_of(position), placed))
         return ""
 
-    def _aged(self, record: LogRecord[Any]) -> list[SlotsPlaced]:
-        """Return the placements of one slot that may be out of turn, since their request has waited for long."""
-        placed = [event for event in record.events if isinstance(event, SlotsPlaced)]
-        self._count += sum(len(event.placements) for event in placed)
-        found = []
-        for event in placed:
-            waits = record.at - self._since.get((event.assignment, event.template), record.at)
-            if len(event.placements) == 1 and waits >= AGED_MS and self._for_age[record.actor] <= self._count // EACH:
-                found.append(event)
-        if found and [event for event in placed if event not in found]:
-            mine = min(self.priority(event.assignment) for event in placed if event not in found)
-            found = [event for event in found if self.priority(event.assignment) < mine]
-        self._for_age[record.actor] += len(found)
-        return found
-
     def _is_in_turn(self, uid: Revision, template: str, aged: list[SlotsPlaced]) -> bool:
         known = uid in self._log.assignments
         return known and all((event.assignment, event.template) != (uid, template) for event in aged)
@@ -209,7 +189,7 @@ class QueueOrderCheck:
         """After a batch: find slots that seem passed over, and slots that wait and can be placed."""
         proposed, self._proposed = self._proposed, []
         self._written[self._state.info.seq] = at
-        self._since = {(uid, one.template): one.since for uid, many in self._state.requests.items() for one in many}
+        self._aged.look()
         waiting = [slot for slot in self._state.slots.values() if slot.phase is Phase.PENDING]
         several = len({self.priority(slot.assignment) for slot in waiting}) > 1
         if not proposed and not several:
