@@ -76,6 +76,7 @@ FIGURES: dict[str, dict[str, tuple[str, float]]] = {
         "sharing.conflicts_all_or_nothing": (">=", 0),
         "sharing.conflicts_versions": (">=", 0),
         "sharing.gang_rounds": ("<=", 10),
+        "sharing.preempt": (">=", 1_000),
     },
     "sim": {"sim.speed": (">=", 120), "sim.run_s": ("<=", 1.5)},
     "agent": {

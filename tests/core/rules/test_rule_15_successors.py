@@ -5,16 +5,17 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import ReservationPurpose
+from holdfast.core.model.records.slots import PreemptionReceipt, ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import Hold, OpenSlots, ShippedAssignment, SlotPlacement, Stop
-from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template
+from tests.support.ledgers.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template
 
 
-def a_full_node() -> tuple[RegionBench, int, Assignment]:
+def a_full_node(after_ms: int = 60_000) -> tuple[RegionBench, int, Assignment]:
     """A node of 8 cpu with two serving replicas of 4 cpu, and a critical workload that wants in."""
     bench = RegionBench()
     bench.a_scheduler()
@@ -25,7 +26,7 @@ def a_full_node() -> tuple[RegionBench, int, Assignment]:
     bench.place(victims, SlotPlacement(0, node), SlotPlacement(1, node))
     for ordinal in (0, 1):
         bench.walk(Phase.SERVING, ordinal)
-    bench.pass_time()
+    bench.pass_time(after_ms)
     critical = bench.a_workload(a_template(cpu=3000), 2, uid=200, workload=2, priority_class="critical", tenant="other")
     return bench, node, critical
 
@@ -140,6 +141,55 @@ def test_a_replica_that_is_not_serving_costs_no_disruption_budget() -> None:
     bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
     bench.move("controller/endpoints", Phase.READY, "withdrawn", 1)
     bench.place(critical, SlotPlacement(1, node, waits_for=((1, 1),)))
+
+
+def test_a_victim_that_has_just_begun_is_spared_and_reclaimable_work_is_not() -> None:
+    bench, node, critical = a_full_node(after_ms=0)
+    assert bench.refuse_place(critical, SlotPlacement(0, node, waits_for=((1, 0),))).code is Code.TOO_EARLY
+    bench.pass_time(bench.state.info.settings.preempt_after)
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
+
+
+def test_a_region_preempts_no_more_in_a_minute_than_its_settings_allow() -> None:
+    bench, node, critical = a_full_node()
+    bench.accept(ROOT, Configure(replace(bench.state.info.settings, preempt_max=1)))
+    for ordinal in (0, 1):
+        bench.move("controller/endpoints", Phase.READY, "withdrawn", ordinal)
+    first, second = (SlotPlacement(number, node, waits_for=((1, number),)) for number in (0, 1))
+    bench.place(critical, first, second)
+    assert [bench.slot(ordinal, 2).phase for ordinal in (0, 1)] == [Phase.BOUND, Phase.PENDING]
+    assert bench.refuse_place(critical, second).code is Code.TOO_EARLY
+    bench.pass_time(60_000)
+    bench.place(critical, second)
+
+
+def test_the_ordinal_of_a_victim_keeps_a_receipt_and_its_successor_names_it() -> None:
+    bench, node, critical = a_full_node()
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
+    told = bench.slot(0).preempted
+    bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
+    assert bench.slot(0).preempted == told == PreemptionReceipt((2, 0), "other", "w2", "priority", 100, 50, bench.at)
+    bench.walk(Phase.RUNNING, 0, 2)
+    assert bench.slot(0, 2).victims == ((1, 0),)
+
+
+def test_a_proposal_whose_victim_has_changed_is_told_which_revision_to_wait_for() -> None:
+    bench, node, critical = a_full_node()
+    view = bench.slot(1, 2).revision
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
+    again = bench.proposal(critical, SlotPlacement(1, node, waits_for=((1, 0),)))
+    refused = bench.refuse(SCHEDULER, again, view=view)
+    assert (refused.code, refused.facts["catch_up_to"]) == (Code.STALE, bench.slot(0).revision)
+
+
+def test_preemption_has_no_cycles_whatever_is_proposed() -> None:
+    """Whoever was preempted is never placed after the one that took its place, in any order of proposals."""
+    bench, node, critical = a_full_node()
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
+    bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
+    bench.pass_time(600_000)
+    victims = bench.state.assignments[100]
+    assert bench.refuse_place(victims, SlotPlacement(0, node, waits_for=((2, 0),))).code is Code.PRIORITY
 
 
 def test_preemption_is_never_sent_without_its_successor() -> None:

@@ -19,6 +19,7 @@ from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.objects.tenants import PriorityClass, PriorityClassSpec
+from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.region import commands as c
@@ -36,16 +37,25 @@ EACH = 50
 
 
 async def measure_preempting(folder: Path, nodes: int, slots: int) -> list[BenchResult]:
-    """Measure durable placements per second of urgent slots, each of which preempts one."""
-    async with live_region(folder, nodes) as yard:
+    """Measure durable placements per second of urgent slots, each of which preempts one. Baseline: on free nodes."""
+    async with live_region(folder / "free", nodes) as yard:
+        await yard.open(_urgent(slots))
+        plain_s = await yard.schedule()
+    async with live_region(folder / "full", nodes) as yard:
         await _prepare(yard)
         for name, count in THERE:
             await _fill(yard, name, count)
-        await yard.open([(FILLER, EACH)] * (slots // EACH) + [(FILLER, slots % EACH)] * (slots % EACH > 0), "urgent")
+        await yard.open(_urgent(slots), "urgent")
         taken_s = await yard.schedule()
         victims = sum(slot.phase is Phase.TERMINATING for _, slot in yard.state.slots.unordered())
         require(victims == slots, f"{victims:,} slots were preempted by {slots:,}")
-    return [at_least("sharing.preempt", slots / taken_s, "bound/s", 0, 1_000)]
+    return [at_least("sharing.preempt", slots / taken_s, "bound/s", slots / plain_s, 1_000)]
+
+
+def _urgent(slots: int) -> list[tuple[Template, int]]:
+    """Return workloads of equal requests, each as large as a victim."""
+    left = slots % EACH
+    return [(FILLER, EACH)] * (slots // EACH) + ([(FILLER, left)] if left else [])
 
 
 async def _prepare(yard: LiveRegion) -> None:

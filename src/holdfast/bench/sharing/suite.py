@@ -11,7 +11,7 @@ from holdfast.bench.sharing import commits, embedded, gangs, preempting, standal
 
 
 class SharingSize(NamedTuple):
-    """Nodes, slots in each round, rounds of each side; rounds in memory; full nodes, slots preempting there; gangs."""
+    """Nodes, slots in each round, rounds of each side; rounds in memory; full nodes, slots that preempt; gangs."""
 
     nodes: int
     slots: int

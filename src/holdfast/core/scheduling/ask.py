@@ -33,6 +33,11 @@ class SlotAsk(Struct, frozen=True):
         size, needed = (self.gang.size, self.gang.needed) if self.gang is not None else (0, 0)
         return self.digest, self.tenant, self.firm, self.workload, self.exclusive, size, needed
 
+    @property
+    def searched_as(self) -> tuple[str, str, bool]:
+        """The ledger walks over the nodes once per such key in a proposal."""
+        return self.digest, self.tenant, self.exclusive
+
 
 def ask_of(assignment: Assignment, digest: str, template: Template, *, firm: bool) -> SlotAsk:
     """Return the requirements of the slots of an assignment's request."""

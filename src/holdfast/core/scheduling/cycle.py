@@ -26,7 +26,7 @@ from holdfast.core.region.queries.feasibility import Infeasible
 from holdfast.core.region.state.lookups import valid_policy
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.evidence import NOTHING_CHOSEN, pass_evidence
-from holdfast.core.scheduling.framework import BindPlugin, PluginError, Plugins, SchedulingProfile, profile_for
+from holdfast.core.scheduling.framework import PluginError, Plugins, SchedulingProfile, profile_for, waits_to_bind
 from holdfast.core.scheduling.gang_trial import GangTrial, try_gangs
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import NodeTable
@@ -138,14 +138,11 @@ class SchedulingCycle:
     def _same_proposal(self, group: RequestGroup) -> bool:
         """Whether the group fits this proposal's policy and binding mode. The first group placed sets both."""
         policy = self._state.policies.get(self._policy_of(group.tenant)) or BUILT_IN_POLICY
-        binds = self._plugins.binds
-        waits = any(_waits(one, group.ask) for one in binds) if binds else False
+        waits = waits_to_bind(self._plugins.binds, group.ask)
         if not self.draft.groups:
             if self.rules is None or policy.revision != self.policy.revision:
-                self.policy, self.rules = (
-                    policy,
-                    shared_profile(profile_for(self._plugins, policy.document), self._peers),
-                )
+                rules = profile_for(self._plugins, policy.document)
+                self.policy, self.rules = policy, shared_profile(rules, self._peers)
             self.waits_to_bind = waits
         return policy.revision == self.policy.revision and waits == self.waits_to_bind
 
@@ -218,7 +215,7 @@ class SchedulingCycle:
         """Return the requests that may be placed now, by what concerns the whole group. Without any it is blocked."""
         pause, unknown = pause_gate(group.tenant, self._overrides), self._unknown(group)
         if not pause.most:
-            self._block(group, list(group.entries.values()), BlockReason.PAUSED, (_told(pause, 0),), pause.opens)
+            self._block(group, list(group.entries.values()), BlockReason.PAUSED, (pause.reason(0),), pause.opens)
             return []
         if unknown is not None:
             reason = PendingReason(unknown.code.value, 0, unknown.detail)
@@ -242,15 +239,11 @@ class SchedulingCycle:
         return None if group.accounts else Infeasible(Code.OVER_GRANT, "no account pays for it")
 
     def _policy_of(self, tenant: str) -> Revision:
-        """Cached, since a tenant has many groups."""
-        valid = self._valid.get(tenant)
-        if valid is None:
-            valid = self._valid[tenant] = valid_policy(self._state, tenant)
-        return valid
+        if tenant not in self._valid:  # a tenant has many groups
+            self._valid[tenant] = valid_policy(self._state, tenant)
+        return self._valid[tenant]
 
     def _is_stale(self, group: RequestGroup) -> bool:
-        if not self._age_ms:
-            return False
         most = dict(self.policy.document.freshness)
         limit = most.get(group.priority_class, most.get("", 0))
         return bool(limit) and self._age_ms > limit
@@ -287,22 +280,23 @@ class SchedulingCycle:
         wanted = sum(entry.open for entry in entries)
         mixed_by = () if self._queue.share.is_alone else (self._peers.name,)  # several have different orders of ties
         seed = seed_of(group.oldest()[1], self._table.revision, *mixed_by)
-        before, gate, trial = len(self.draft.groups), pay if pay.most < kept.most else kept, None
+        before, gate, trial, cut = len(self.draft.groups), pay if pay.most < kept.most else kept, None, False
         if ask.gang is None:
             slots = self.draft.slots(entries, pay.most, min(kept.most, self._most))
             choice, has_slots = self._choose(group, seed, len(slots)) if slots else NOTHING_CHOSEN, len(slots) > 0
             placed = self.draft.add(group, slots, choice.rows, pay.each) if choice.rows else 0
             if not placed and pay.most and not self.waits_to_bind:
                 placed = self._preemptions.place(group, entries, self._most, lambda: self._passing(group, seed))
-                self.is_cut = not placed and self._preemptions.is_cut
+                cut = not placed and self._preemptions.is_cut
         else:
             # A gang is placed in one turn, however small its tenant's quantum is.
             trial = try_gangs(self._state, self.draft, group, entries, (pay, kept), partial(self._choose, group, seed))
-            self.is_cut = trial.is_full
+            cut = trial.is_full
             placed, choice, has_slots = trial.placed, trial.choice, trial.miss is not None
             gate = pay if trial.gated is not None and pay.most < trial.gated[0] else kept
+        self.is_cut |= cut
         if not placed:
-            if not self.is_cut:
+            if not cut:
                 self._block_unplaced(group, entries, choice, seed, has_slots, gate, trial)
             return False
         self._most -= placed
@@ -310,7 +304,7 @@ class SchedulingCycle:
         if group.resynced and choice.rows and not self._is_cured_by(self.draft.parts[:-1], ask):
             self.resync_hits += placed
         if self._searched:
-            self._walks.update(self._searched & {_searched_as(ask)})
+            self._walks.update(self._searched & {ask.searched_as})
         outcome = "placed" if placed == wanted else "placed in part"
         keys = {(one.assignment, one.template) for one in self.draft.groups[before:]}
         mine = [one for one in entries if one.key in keys]
@@ -340,7 +334,7 @@ class SchedulingCycle:
         return DomainRules(self._state, ask, self._flight.members, self._overrides.zones, partial(self._search, ask))
 
     def _search(self, ask: SlotAsk) -> dict[str, list[str]]:
-        self._searched.add(_searched_as(ask))
+        self._searched.add(ask.searched_as)
         return domains_that_hold(self._table, ask, self._overrides.zones)
 
     def _block_unplaced(
@@ -360,7 +354,7 @@ class SchedulingCycle:
             return
         if not lacks_nodes:
             why, nearest = BlockReason.GATE, ""
-            reasons: tuple[PendingReason, ...] = (_told(gate, waiting),)
+            reasons: tuple[PendingReason, ...] = (gate.reason(waiting),)
             if any(entry.lacks_charged for entry in entries):
                 until = self._now + HELP_MS  # others may leave those, which need no payer
         else:
@@ -404,19 +398,3 @@ class SchedulingCycle:
 
     def _wait(self, entry: QueuedRequest, reasons: tuple[PendingReason, ...], found: SchedulingPass) -> None:
         self.waits.append(UnplacedRequest(entry, reasons, found, self.policy.revision))
-
-
-def _searched_as(ask: SlotAsk) -> tuple[str, str, bool]:
-    """The ledger walks over the nodes once per such key in a proposal."""
-    return ask.digest, ask.tenant, ask.exclusive
-
-
-def _waits(plugin: BindPlugin, ask: SlotAsk) -> bool:
-    try:
-        return plugin.waits(ask)
-    except Exception as error:
-        raise PluginError(plugin.name, error) from error
-
-
-def _told(gate: QuotaGate, waiting: int) -> PendingReason:
-    return PendingReason((gate.code or Code.OVER_GRANT).value, waiting, gate.message)

@@ -143,6 +143,17 @@ WEIGHTS: dict[PlacementStrategy, dict[str, int]] = {
 }
 
 
+def waits_to_bind(plugins: Iterable[BindPlugin], ask: SlotAsk) -> bool:
+    """Return whether such slots are reserved first."""
+    for one in plugins:
+        try:
+            if one.waits(ask):
+                return True
+        except Exception as error:
+            raise PluginError(one.name, error) from error
+    return False
+
+
 def spares(plugins: Iterable[VictimPlugin], ask: SlotAsk, victim: Slot) -> bool:
     """Return whether a plugin spares a victim."""
     for one in plugins:

@@ -18,6 +18,7 @@ from holdfast.core.region import commands as c
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
+from holdfast.core.scheduling.victims import stage
 from holdfast.core.scheduling.victims.stage import RETRY_MS
 from tests.support.ledgers.region import REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region
@@ -268,6 +269,21 @@ def test_small_slots_share_the_place_of_one_large_victim_and_wait_for_it() -> No
     urgent_slots = [slot for _, slot in bench.state.slots.items() if slot.workload < 100]
     assert [slot.phase for slot in urgent_slots] == [Phase.BOUND] * 5
     assert stopped(bench) == []
+
+
+def test_what_one_cycle_does_not_preempt_the_next_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "PREEMPTED_MAX", 2)
+    bench, follower = full("best-effort")
+    urgent(bench, count=4)
+    follower.catch_up()
+    first = follower.look()
+    assert first is not None
+    assert follower.scheduler.has_more
+    assert sum(len(group.placements) for group in first.command.groups) == 2
+    assert follower.asleep(100) is None
+    assert follower.send(first) == []
+    follower.work()
+    assert len(stopped(bench)) == 4
 
 
 def test_a_victim_waits_again_and_never_takes_the_place_back() -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import ActiveOverrides
+from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.resources import ZERO, Resources, add, subtract
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.queries.accounts import GRANT_ENDED, UNLIMITED, affordable_count, unprotected_count
@@ -29,6 +30,10 @@ class QuotaGate(Struct, frozen=True):
     opens: Instant = 0
     #: For the payer gate: how many slots each account can pay, in order.
     each: tuple[int, ...] = ()
+
+    def reason(self, waiting: int) -> PendingReason:
+        """Return why this many slots wait."""
+        return PendingReason((self.code or Code.OVER_GRANT).value, waiting, self.message)
 
 
 OPEN = QuotaGate(UNLIMITED)

@@ -44,7 +44,7 @@ class PreemptionStage:
         self._left = PREEMPTED_MAX
         #: By group and node: slots that wait for what victims free there later.
         self._promised: dict[GroupKey, dict[Revision, int]] = {}
-        #: Whether the rest is left to the next cycle: nodes are not all counted, or enough was preempted.
+        #: Whether the last group is left to the next cycle: nodes are not all counted, or enough was preempted.
         self.is_cut = False
 
     def is_able(self, group: RequestGroup) -> bool:
@@ -61,6 +61,7 @@ class PreemptionStage:
         self, group: RequestGroup, entries: list[QueuedRequest], most: int, passing: Callable[[], PassContext]
     ) -> int:
         """Place at most `most` slots after victims, and return their number. `passing`: the inputs of each round."""
+        self.is_cut = False
         if not self.is_able(group):
             return 0
         if not self._left or not self._table.victims.count(self._table, self._state, self._flight.victims):
