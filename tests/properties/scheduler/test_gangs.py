@@ -30,6 +30,7 @@ from holdfast.core.region.state.lookups import valid_policy
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling import cycle
 from holdfast.core.scheduling.scheduler import Proposal
+from holdfast.sim.checks.placement.oracle import PlacementOracle
 from tests.properties.scheduler.world import TENANTS, World, placeable
 from tests.support.ledgers.region import REPLICA, RegionBench, an_assignment
 from tests.support.ledgers.scheduler_world import Follower
@@ -82,8 +83,8 @@ def assert_whole(bench: RegionBench, attempt: Proposal) -> None:
                 assert standing(bench.state, assignment, gang) >= (assignment.gang.min or assignment.gang.size)
 
 
-def feasible_gangs(bench: RegionBench) -> Iterator[str]:
-    """Every gang of which enough members wait and would be taken, one after the other."""
+def feasible_gangs(bench: RegionBench) -> Iterator[tuple[int, int]]:
+    """Every gang, by assignment and number, of which enough members wait and would be taken, one after the other."""
     for uid, assignment in bench.state.assignments.items():
         gang = assignment.gang
         waiting = [s for _, s in bench.state.slots.items() if s.assignment == uid and s.phase is Phase.PENDING]
@@ -95,7 +96,7 @@ def feasible_gangs(bench: RegionBench) -> Iterator[str]:
             state.assignments.put(uid, replace(assignment, gang=None))
             fits = sum(place(bench, state, assignment, slot.template, slot.ordinal) for slot in mine)
             if fits >= max(1, lacking):
-                yield f"gang {number} of {uid}: {fits} fit, {lacking} lack"
+                yield uid, number
 
 
 def place(bench: RegionBench, state: RegionState, assignment: Assignment, digest: str, ordinal: int) -> bool:
@@ -145,6 +146,22 @@ def test_every_feasible_gang_is_placed_in_a_bounded_number_of_rounds_and_none_in
             world.happen()
     bench = world.bench
     assert state_digest(bench.replay()) == state_digest(bench.state)
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_what_the_simulators_oracle_calls_placeable_the_ledger_takes(seed: int) -> None:
+    world = Ganged(Random(seed), checked=False)
+    follower = Follower(world.bench)
+    for _ in range(4):
+        oracle, feasible = PlacementOracle(world.bench.state, world.bench.at), set(feasible_gangs(world.bench))
+        for slot, verdict in oracle.waiting():
+            gang = world.bench.state.assignments[slot.assignment].gang
+            if gang is not None and verdict.node:
+                assert (slot.assignment, slot.ordinal // gang.size) in feasible
+        follower.work()
+        for _ in range(world.chance.randint(2, 5)):
+            world.happen()
 
 
 @given(SEEDS)

@@ -124,10 +124,10 @@ class StopCauseCheck:
                     known = self._slots[move.slot]
                     self._change(move.slot, phase=move.phase, since=at, before=(known.phase, known.since))
             case e.SlotsStopping(cause, stops):
+                wrong = {stop.slot: why for stop in stops if (why := self._wrong(stop.slot, cause, at))}
+                for slot, why in wrong.items():
+                    self._find(Finding("cause-true", f"{place}: slot {slot} is stopped for {cause!r}: {why}"))
                 for stop in stops:
-                    why = self._wrong(stop.slot, cause, at)
-                    if why:
-                        self._find(Finding("cause-true", f"{place}: slot {stop.slot} is stopped for {cause!r}: {why}"))
                     self._change(stop.slot, phase=Phase.TERMINATING, since=at, next_template=stop.next_template)
             case e.SlotsReleased(releases):
                 for release in releases:
