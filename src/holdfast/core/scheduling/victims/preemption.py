@@ -88,7 +88,7 @@ class Preemption:
         self._needs = [(name, resources[name], amount) for name, amount in amounts if name in resources]
         self._is_known = len(self._needs) == len(amounts)
         #: Whether amounts alone decide, so that what fits can be counted.
-        self._is_plain = not (self._ask.template.gpus or self._ask.template.ports or passing.domains)
+        self._is_plain = self._is_known and not (self._ask.template.gpus or self._ask.template.ports or passing.domains)
         #: The rows that every filter accepts that victims do not cure.
         self._accepts: Truths = np.zeros(0, np.bool_)
         self._stops = dict(flight.stops)
