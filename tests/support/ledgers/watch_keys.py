@@ -16,6 +16,7 @@ from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.records.slots import Slot
+from holdfast.core.region.state.tables import RegionInfo
 
 #: (the key of a row, the row, the state it is in) -> the keys under which a change of it is told.
 Told = Callable[[Any, Any, Any], list[WatchKey]]
@@ -103,6 +104,7 @@ PLATFORM_TOLD: dict[str, Told] = {
 TOLD = {"region": REGION_TOLD, "platform": PLATFORM_TOLD}
 #: What a repeat is answered: kept by the record and not by its events.
 BOOKKEEPING = {"answered", "keys", "grant_versions", "windows"}
+OF_SCALARS = {"log", "region", "cursor"}
 
 
 def untold(definition: LedgerDefinition[Any], state: LedgerState, batch: Batch[Any]) -> Iterator[str]:
@@ -142,8 +144,13 @@ def _missing(
             for told in {*of_old, *of_new} - {*keys}:
                 yield f"{told} of {spec.name}[{key}]"
     for scalar in after.SCALARS:
-        if getattr(before, scalar) != getattr(after, scalar) and not {k for k, _ in keys} & {"log", "region", "cursor"}:
+        if _told(getattr(before, scalar)) != _told(getattr(after, scalar)) and not {k for k, _ in keys} & OF_SCALARS:
             yield f"a key of {scalar}"
+
+
+def _told(scalar: Any) -> Any:
+    """A scalar without the count of placements: every placement changes it, and only schedulers read it, as it is."""
+    return replace(scalar, placed=0) if isinstance(scalar, RegionInfo) else scalar
 
 
 def _changed(before: LedgerState, after: LedgerState, name: str) -> Iterator[tuple[Any, Any, Any]]:
