@@ -23,7 +23,7 @@ from holdfast.core.reconcilers.region.repair_breaches import useless_holds
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.breaches import keeper_of
 from holdfast.core.region.queries.node_conditions import node_conditions
-from holdfast.core.region.queries.node_tenants import tenants_on
+from holdfast.core.region.state.node_tenants import tenants_on
 from tests.support.ledgers.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
 ALL = tuple(sorted(Capability))

@@ -20,7 +20,7 @@ from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.region.commands import RegisterNode
 from holdfast.core.region.queries.feasibility import admits, feasible
-from holdfast.core.region.queries.node_tenants import tenants_on
+from holdfast.core.region.state.node_tenants import tenants_on
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN

@@ -67,7 +67,7 @@ KEEPERS: Mapping[str, tuple[str, ...]] = {
     "region.lists": ("decide/full_list.py",),
     "region.counts": ("state/indexes.py", "state/rebuild.py"),
     "region.capacity": ("queries/feasibility.py", "queries/breaches.py", "decide/breaches.py"),
-    "region.allowed": ("queries/feasibility.py", "queries/node_tenants.py", "decide/breaches.py"),
+    "region.allowed": ("queries/feasibility.py", "state/node_tenants.py", "decide/breaches.py"),
     "region.residency": ("queries/assignments.py", "queries/breaches.py", "decide/breaches.py"),
     "region.right": ("queries/assignments.py", "decide/proposals.py", "decide/breaches.py"),
 }

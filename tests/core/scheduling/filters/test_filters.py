@@ -19,7 +19,7 @@ from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.feasibility import admits, fits
-from holdfast.core.region.queries.node_tenants import tenants_on
+from holdfast.core.region.state.node_tenants import tenants_on
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.fill import Rejected
 from holdfast.core.scheduling.filters.capacity import CapacityFilter

@@ -26,7 +26,7 @@ from holdfast.core.region.queries.assignments import why_not_allowed
 from holdfast.core.region.queries.breaches import why_displaced
 from holdfast.core.region.queries.feasibility import Infeasible, feasible
 from holdfast.core.region.queries.gates import REPAIR, refuse_paused, refuse_repair, refuse_zone
-from holdfast.core.region.queries.node_tenants import tenants_on
+from holdfast.core.region.state.node_tenants import tenants_on
 from holdfast.core.region.state.tables import RegionState
 
 

@@ -11,7 +11,6 @@ A query never writes and never emits an event.
 - `gates`             checks of proposals, bindings and holds: pauses, policy, avoided zones; `feasibility` checks
                       the node
 - `fence`             the time after which nothing of an ended session can run, and whether it is past
-- `node_tenants`      tenants on a node that takes one at a time, for `feasibility` and the scheduler's table
 - `domains`           domains that can take a template; spread, apart and near rules
 - `gangs`             members that are there, broken and failed gangs, sets of ordinals and of gangs
 - `breaches`          present overshoots of invariants; holds without a purpose

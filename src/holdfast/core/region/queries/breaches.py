@@ -19,8 +19,8 @@ from holdfast.core.model.values.ranges import numbers, without
 from holdfast.core.model.values.resources import DEVICE, add, amount_of, first_exceeded, names_in
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.queries.accounts import paid_until
-from holdfast.core.region.queries.node_tenants import keeping_tenant, tenant_of
 from holdfast.core.region.state.lookups import phase_count
+from holdfast.core.region.state.node_tenants import keeping_tenant, tenant_of
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
 

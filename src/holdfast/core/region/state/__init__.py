@@ -6,6 +6,7 @@
 - `slot_kinds`         ordinals of an assignment by phase, template and charged account
 - `node_usage`         arithmetic of a node: with and without a slot, a hold, a preemption
 - `account_usage`      charges, and protected amounts still owed
+- `node_tenants`       tenants on a node that takes one at a time, computed from slots and holds
 - `preemptions`        the count of preemptions in the present window
 - `indexes`            requests, phase counts, ordinals, templates, domain members
 - `rebuild`            derived tables, from the stored ones

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast.core.model.objects.isolation import takes_one_tenant
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.region.queries.node_tenants import NO_TENANTS, tenants_on
+from holdfast.core.region.state.node_tenants import NO_TENANTS, tenants_on
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.nodes.attributes import CodedColumn
 
