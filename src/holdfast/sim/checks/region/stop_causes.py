@@ -10,6 +10,8 @@
 - not-allowed: its node does not accept it, or a breach is open that concerns more than this
 
 Whether a stop is missing is checked elsewhere.
+
+Size: one table of causes, beside the state that each of them needs.
 """
 
 from __future__ import annotations
