@@ -14,7 +14,7 @@ from holdfast.core.model.objects.workloads import WorkloadSpec
 from holdfast.core.model.values.bitsets import count
 from holdfast.core.reconcilers.region import replica
 from holdfast.core.region.decide import proposals, stops
-from holdfast.core.region.queries import gangs
+from holdfast.core.region.state import gangs
 from holdfast.core.scheduling import gang_trial
 from holdfast.replay.recording import PlannedVariant
 from holdfast.sim.runs.run import RunVerdicts

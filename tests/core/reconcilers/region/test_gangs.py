@@ -16,8 +16,8 @@ from holdfast.core.reconcilers.region.replica import ReplicaReconciler
 from holdfast.core.reconcilers.region.replica_plan import RECOVERY_ORDINALS
 from holdfast.core.reconcilers.region.rollout import SETTLES_MS, RolloutReconciler
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.gangs import gangs_of, members_of, whole_gangs
 from holdfast.core.region.queries.workload_report import workload_report
+from holdfast.core.region.state.gangs import gangs_of, members_of, whole_gangs
 from tests.support.ledgers.assignment_world import (
     DIGESTS,
     TEMPLATES,

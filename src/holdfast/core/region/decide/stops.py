@@ -17,8 +17,8 @@ from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.events import SlotsStopping, SlotStop
 from holdfast.core.region.queries.assignments import disruption_left
-from holdfast.core.region.queries.gangs import members_in, standing_members
 from holdfast.core.region.queries.gates import REPAIR, refuse_repair
+from holdfast.core.region.state.gangs import members_in, standing_members
 from holdfast.core.region.state.tables import RegionState
 
 #: Causes that a proposal commits together with the successor; they are never sent alone.

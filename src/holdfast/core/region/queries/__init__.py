@@ -13,7 +13,6 @@ A query never writes and never emits an event.
 - `fence`             the time after which nothing of an ended session can run, and whether it is past
 - `node_tenants`      tenants on a node that takes one at a time, for `feasibility` and the scheduler's table
 - `domains`           domains that can take a template; spread, apart and near rules
-- `gangs`             members that are there, broken and failed gangs, sets of ordinals and of gangs
 - `breaches`          present overshoots of invariants; holds without a purpose
 - `node_conditions`   conditions of a node
 - `endpoints`         listed replicas and their probes
