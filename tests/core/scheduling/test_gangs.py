@@ -11,7 +11,7 @@ from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.objects.workloads import Apart, Near, Spread
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.gangs import members_in, standing_members
+from holdfast.core.region.state.gangs import members_in, standing_members
 from holdfast.core.scheduling.queue.peers import HELP_MS, peers_of
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower

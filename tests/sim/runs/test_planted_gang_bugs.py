@@ -13,8 +13,8 @@ import pytest
 from holdfast.core.model.objects.workloads import WorkloadSpec
 from holdfast.core.model.values.bitsets import count
 from holdfast.core.reconcilers.region import replica
-from holdfast.core.region.decide import proposals
-from holdfast.core.region.queries import gangs
+from holdfast.core.region.decide import proposals, stops
+from holdfast.core.region.state import gangs
 from holdfast.core.scheduling import gang_trial
 from holdfast.replay.recording import PlannedVariant
 from holdfast.sim.runs.run import RunVerdicts
@@ -39,7 +39,7 @@ def placed_in_part(patch: pytest.MonkeyPatch) -> None:
 
 
 def ended_while_whole(patch: pytest.MonkeyPatch) -> None:
-    """The replica controller takes any gang for a broken one, once."""
+    """The replica controller takes any gang for a broken one, once, and the ledger lets it."""
     ended: set[int] = set()
 
     def broken(state: Any, assignment: Any, now: int) -> Iterator[gangs.BrokenGang]:
@@ -49,6 +49,7 @@ def ended_while_whole(patch: pytest.MonkeyPatch) -> None:
             yield gangs.BrokenGang(0, standing, now)
 
     patch.setattr(replica, "broken_gangs", broken)
+    patch.setattr(stops, "_refuse_whole_gang", lambda *_: None)
 
 
 def split_over_regions(patch: pytest.MonkeyPatch) -> None:

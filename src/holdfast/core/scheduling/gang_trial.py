@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.values.bitsets import masks, union
-from holdfast.core.region.queries.gangs import failed_members, members_in, standing_members
+from holdfast.core.region.state.gangs import failed_members, members_in, standing_members
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.evidence import NOTHING_CHOSEN
 from holdfast.core.scheduling.pending_reasons import GangMiss

@@ -93,3 +93,10 @@ def test_a_gang_that_no_region_could_ever_hold_is_reported_as_never_fitting() ->
     assert found.message == "the nodes of eu hold at most 3 of a gang's 4 members"
     story.summarises("eu", nodes(2, cpu(1500), 2))
     assert fits(story.bench.state, story.bench.state.workloads[story.uid]).status is ConditionStatus.TRUE
+
+
+def test_a_gang_that_is_ready_in_part_is_not_given_up_as_idle() -> None:
+    story = of_gangs(4, 4, placement=Placement(regions=("eu",))).run()
+    story.says("eu", 3).change(placement=Placement(regions=("us",)))
+    assert story.run().counts() == {"eu": 4, "us": 4}
+    assert story.says("us", 4).run().counts() == {"us": 4}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
@@ -15,8 +16,8 @@ from holdfast.core.reconcilers.region.replica import ReplicaReconciler
 from holdfast.core.reconcilers.region.replica_plan import RECOVERY_ORDINALS
 from holdfast.core.reconcilers.region.rollout import SETTLES_MS, RolloutReconciler
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.gangs import gangs_of, members_of, whole_gangs
 from holdfast.core.region.queries.workload_report import workload_report
+from holdfast.core.region.state.gangs import gangs_of, members_of, whole_gangs
 from tests.support.ledgers.assignment_world import (
     DIGESTS,
     TEMPLATES,
@@ -241,3 +242,10 @@ def test_a_rollout_goes_on_to_its_end_gang_by_gang() -> None:
     assert {slot.template for slot in web.slots()} == {template_digest(TEMPLATES["two"])}
     assert len(web.slots()) == 6
     assert len({slot.ordinal // 3 for slot in web.slots()}) == 2
+
+
+def test_a_gang_that_has_enough_members_by_now_is_not_ended_as_broken() -> None:
+    web = GangWorld(Gang(2, replace_within=0), 4)
+    refused = web.bench.refuse("controller/replica", broken(0, 1))
+    assert refused.code is Code.GANG
+    assert [part[2] for part in refused.facts["refused"]] == [Code.GANG, Code.GANG]

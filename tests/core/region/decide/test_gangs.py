@@ -12,7 +12,7 @@ from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.gangs import members_in, standing_members
+from holdfast.core.region.state.gangs import members_in, standing_members
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template
 
 AGENT = "agent/n1"

@@ -249,12 +249,20 @@ def stop(model: Model, command: c.Stop, sender: Sender) -> Code | Parts:
     if command.template and (not cause.again or command.template not in model.templates):
         return Code.NOT_FOUND
     lost: Parts = {}
+    before = model.clone()
     for index, key in enumerate(command.slots):
         slot = model.slots.get(key)
-        if slot is None:
+        assignment = model.assignments[slot.assignment] if slot is not None else None
+        if slot is None or assignment is None:
             lost[0, index] = Code.NOT_FOUND
         elif slot.phase not in STOPPABLE:
             lost[0, index] = Code.WRONG_PHASE
+        elif (
+            cause.name == "gang-broken"
+            and assignment.gang is not None
+            and not lacks_members(before, assignment, slot.ordinal)
+        ):
+            lost[0, index] = Code.GANG
         elif (
             cause.kind is StopKind.VOLUNTARY
             and slot.phase is Phase.SERVING

@@ -122,6 +122,7 @@ def _site(
         name=region.meta.name,
         have=have - over,
         ready=ready // spec.unit,
+        partly=-(-ready // spec.unit) - ready // spec.unit,
         weight=weight if belongs else 0,
         rank=_rank(spec, region) if spec.placement.latency else 0,
         takes=belongs and health is RegionHealth.HEALTHY and (old is None or is_active),

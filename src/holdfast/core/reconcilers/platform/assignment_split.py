@@ -5,6 +5,8 @@
     step ───▶ the next counts: more at once, less only as far as others replace them (make-before-break)
 
 Raising and lowering stop at the ideal: half a move is never reversed. A region exceeds it only if others are full.
+
+Size: one arithmetic, whose three steps are read together.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ class SplitRegion(Struct):
 
     It misses `rank` latency targets and has place `turn` in the workload's order. A healthy region `takes` more; a
     `shaky` one is suspect. A `strained` one has offered replicas back and takes at most `cap`. It may be lowered to
-    `floor` at once.
+    `floor` at once. Of gangs, further ones are `partly` ready: they replace nothing, and are not given up as idle.
     """
 
     name: str
@@ -36,6 +38,7 @@ class SplitRegion(Struct):
     cap: int = NO_LIMIT
     room: int = NO_LIMIT
     floor: int = NO_LIMIT
+    partly: int = 0
 
 
 def first_index(uid: int, count: int) -> int:
@@ -234,7 +237,7 @@ def next_step(regions: Sequence[SplitRegion], targets: Sequence[int], replicas: 
     Up to `unpaid` raised replicas wait for quota that the others hold, and may be missing.
     """
     ready = [
-        min(place.ready, place.have, place.floor if goal < place.have else NO_LIMIT)
+        min(place.ready + place.partly, place.have, place.floor) if goal < place.have else min(place.ready, place.have)
         for place, goal in zip(regions, targets, strict=True)
     ]
     spare = max(0, sum(ready) - max(0, replicas - unpaid))

@@ -22,7 +22,7 @@ from holdfast.core.reconcilers.region.slot_groups import SlotGroup
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.accounts import is_emergency, paid_until
 from holdfast.core.region.queries.assignments import has_lapsed, is_abandoned, may_run_until
-from holdfast.core.region.queries.gangs import broken_gangs
+from holdfast.core.region.state.gangs import broken_gangs
 from holdfast.core.region.state.slot_kinds import kinds_in
 from holdfast.core.region.state.tables import RegionState
 

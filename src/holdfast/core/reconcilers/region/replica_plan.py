@@ -37,7 +37,7 @@ from holdfast.core.model.values.bitsets import Bitset, bitset_of, count, each, l
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.reconcilers.region.slot_groups import SlotGroup, slot_groups
 from holdfast.core.region.queries.assignments import has_lapsed
-from holdfast.core.region.queries.gangs import (
+from holdfast.core.region.state.gangs import (
     failed_members,
     finished_ordinals,
     gangs_of,

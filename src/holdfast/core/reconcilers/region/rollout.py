@@ -47,8 +47,8 @@ from holdfast.core.region.commands import Stop
 from holdfast.core.region.queries.accounts import affordable_count
 from holdfast.core.region.queries.domains import DomainSubject, check_domains, reachable_domains
 from holdfast.core.region.queries.feasibility import fits, picked
-from holdfast.core.region.queries.gangs import gangs_of, members_of
 from holdfast.core.region.queries.gates import refuse_node
+from holdfast.core.region.state.gangs import gangs_of, members_of
 from holdfast.core.region.state.node_tenants import tenants_on
 from holdfast.core.region.state.node_usage import with_slot, without_slot
 from holdfast.core.region.state.tables import RegionState

@@ -22,8 +22,8 @@ from holdfast.core.model.values.resources import ZERO, Resources, add, subtract,
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.events import HoldEnded, SlotsStopping
 from holdfast.core.region.queries.domains import DomainSubject, ReachableDomains, reachable_domains
-from holdfast.core.region.queries.gangs import standing_members
 from holdfast.core.region.state.account_usage import owed
+from holdfast.core.region.state.gangs import standing_members
 from holdfast.core.region.state.node_tenants import NO_TENANTS, tenants_on
 from holdfast.core.region.state.tables import RegionState
 

@@ -30,8 +30,8 @@ from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
 from holdfast.core.region.queries.domains import check_domains
 from holdfast.core.region.queries.feasibility import Infeasible, fits
 from holdfast.core.region.queries.fence import why_unfenced
-from holdfast.core.region.queries.gangs import failed_gangs, members_in
 from holdfast.core.region.queries.gates import refuse_node
+from holdfast.core.region.state.gangs import failed_gangs, members_in
 from holdfast.core.region.state.node_tenants import NO_TENANTS
 from holdfast.core.region.state.node_usage import with_slot
 from holdfast.core.region.state.tables import RegionState

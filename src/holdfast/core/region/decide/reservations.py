@@ -30,8 +30,8 @@ from holdfast.core.region.events import HoldEnded, OrdinalsFinished, SlotOnNode,
 from holdfast.core.region.limits import ATTEMPTS_MAX
 from holdfast.core.region.queries.feasibility import Infeasible
 from holdfast.core.region.queries.fence import why_unfenced
-from holdfast.core.region.queries.gangs import members_in, members_of, reserved_members, standing_members
 from holdfast.core.region.queries.gates import refuse_group, refuse_node
+from holdfast.core.region.state.gangs import members_in, members_of, reserved_members, standing_members
 from holdfast.core.region.state.node_tenants import tenants_on
 from holdfast.core.region.state.tables import RegionState
 

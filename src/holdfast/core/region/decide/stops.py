@@ -18,6 +18,7 @@ from holdfast.core.region.commands import Stop
 from holdfast.core.region.events import SlotsStopping, SlotStop
 from holdfast.core.region.queries.assignments import disruption_left
 from holdfast.core.region.queries.gates import REPAIR, refuse_repair
+from holdfast.core.region.state.gangs import members_in, standing_members
 from holdfast.core.region.state.tables import RegionState
 
 #: Causes that a proposal commits together with the successor; they are never sent alone.
@@ -37,6 +38,7 @@ def stop(state: RegionState, command: Stop, ctx: CommandContext) -> Accepted | R
     for index, key in enumerate(command.slots):
         slot = state.slots.get(key)
         unmet = _refuse_slot(state, cause, slot, serving_lost, repeated=key in seen)
+        unmet = unmet or _refuse_whole_gang(state, cause, slot)
         unmet = unmet or _refuse_template(state, slot, command.template)
         if unmet is not None or slot is None:
             code, detail = unmet or (Code.NOT_FOUND, "no such slot")
@@ -83,6 +85,16 @@ def _refuse_slot(
         if disruption_left(state, assignment, serving_lost.get(slot.assignment, 0)) <= 0:
             return Code.DISRUPTION, f"the disruption budget of {assignment.workload_name} is spent"
     return None
+
+
+def _refuse_whole_gang(state: RegionState, cause: StopCause, slot: Slot | None) -> tuple[Code, str] | None:
+    """Refuse to end a gang as broken that has enough members by now: a placement may have come before the stop."""
+    assignment = state.assignments[slot.assignment] if slot is not None and cause.name == "gang-broken" else None
+    if slot is None or assignment is None or assignment.gang is None:
+        return None
+    gang = assignment.gang
+    there = members_in(standing_members(state, assignment.uid), slot.ordinal // gang.size, gang.size)
+    return (Code.GANG, f"has a gang with {there} members") if there >= gang.needed else None
 
 
 def _refuse_template(state: RegionState, slot: Slot | None, template: str) -> tuple[Code, str] | None:

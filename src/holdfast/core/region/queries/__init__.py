@@ -12,7 +12,6 @@ A query never writes and never emits an event.
                       the node
 - `fence`             the time after which nothing of an ended session can run, and whether it is past
 - `domains`           domains that can take a template; spread, apart and near rules
-- `gangs`             members that are there, broken and failed gangs, sets of ordinals and of gangs
 - `breaches`          present overshoots of invariants; holds without a purpose
 - `node_conditions`   conditions of a node
 - `endpoints`         listed replicas and their probes

@@ -13,7 +13,7 @@ from holdfast.core.model.records.region_reports import Failing, TemplateCounts, 
 from holdfast.core.model.records.slots import SchedulingRequest, Slot
 from holdfast.core.model.values.ranges import numbers
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.region.queries.gangs import finished_counts
+from holdfast.core.region.state.gangs import finished_counts
 from holdfast.core.region.state.lookups import assignments_here
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState

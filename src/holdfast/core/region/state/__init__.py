@@ -4,6 +4,7 @@
 - `lookups`            reads by key
 - `node_kinds`         nodes with equal attributes and sizes, counted
 - `slot_kinds`         ordinals of an assignment by phase, template and charged account
+- `gangs`              members that are there, broken and failed gangs: sets of ordinals and of gangs
 - `node_usage`         arithmetic of a node: with and without a slot, a hold, a preemption
 - `account_usage`      charges, and protected amounts still owed
 - `node_tenants`       tenants on a node that takes one at a time, computed from slots and holds

@@ -20,7 +20,7 @@ from holdfast.core.model.records.slots import SchedulingRequest
 from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, lowest, masks, minus, shared, union
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.queries.assignments import is_late
-from holdfast.core.region.queries.gangs import gangs_of, members_of
+from holdfast.core.region.state.gangs import gangs_of, members_of
 from holdfast.core.region.state.slot_kinds import block_kinds
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import AskKind, SlotAsk, ask_of

@@ -28,8 +28,8 @@ from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.limits import COUNTS_MAX
 from holdfast.core.region.queries.accounts import charged
-from holdfast.core.region.queries.gangs import finished_counts, waiting_whole
 from holdfast.core.region.queries.workload_report import pending_code
+from holdfast.core.region.state.gangs import finished_counts, waiting_whole
 from holdfast.core.region.state.lookups import assignments_here
 from holdfast.core.region.state.slot_kinds import has_slots, kinds_in, ordinals_of
 from holdfast.core.region.state.tables import RegionState

@@ -37,7 +37,7 @@ class GangCheck:
         self._owner: dict[SlotKey, Revision] = {}
         #: Members that are there: reserved, bound or further, and not ending; and finished ones.
         self._there: dict[SlotKey, Phase] = {}
-        self._done: dict[Revision, set[int]] = {}
+        self._done: dict[Revision, dict[str, set[int]]] = {}
 
     def take(self, batch: Batch[Any]) -> None:
         """Check the next batch, command by command."""
@@ -58,7 +58,8 @@ class GangCheck:
         uid, number = key
         gang = self._assignments[uid].gang
         assert gang is not None
-        finished = sum(ordinal // gang.size == number for ordinal in self._done.get(uid, ()))
+        done = [n for one in self._done.get(uid, {}).values() for n in one]
+        finished = sum(ordinal // gang.size == number for ordinal in done)
         there, needed = len(self._members(uid, number)) + finished, gang.min or gang.size
         if there < needed:
             self._find(Finding("gang-whole", f"{place}: gang {number} of {uid} has {there} of {needed} members"))
@@ -79,6 +80,9 @@ class GangCheck:
         match event:
             case e.AssignmentReceived(assignment):
                 self._assignments[assignment.uid] = assignment
+                asked = {share.template for share in assignment.shares}  # of another template, all ordinals run again
+                done_before = self._done.get(assignment.uid, {})
+                self._done[assignment.uid] = {digest: one for digest, one in done_before.items() if digest in asked}
                 size = assignment.gang.size if assignment.gang is not None else 1
                 if any(share.count % size for share in assignment.shares):
                     counts = [share.count for share in assignment.shares]
@@ -100,8 +104,8 @@ class GangCheck:
                     self._there.pop(one.slot, None)
                     if not one.next_template:
                         self._owner.pop(one.slot, None)
-            case e.OrdinalsFinished(assignment=uid, done=done):
-                self._done.setdefault(uid, set()).update(done)
+            case e.OrdinalsFinished(assignment=uid, template=digest, done=done):
+                self._done.setdefault(uid, {}).setdefault(digest, set()).update(done)
         return []
 
 

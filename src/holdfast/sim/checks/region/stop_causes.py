@@ -76,9 +76,8 @@ class StopCauseCheck:
         self._templates: dict[str, Template] = {}
         self._nodes: dict[Revision, Node] = {}
         self._slots: dict[SlotKey, _Slot] = {}
-        #: By assignment: its finished ordinals, done and failed.
-        self._done: dict[Revision, set[int]] = {}
-        self._failed: dict[Revision, set[int]] = {}
+        #: By assignment and template: its finished ordinals, done and failed.
+        self._finished: dict[Revision, dict[str, tuple[set[int], set[int]]]] = {}
         #: Open breaches, except those of slots that may not stay on their node.
         self._breaches: set[str] = set()
 
@@ -134,9 +133,10 @@ class StopCauseCheck:
             case e.SlotsReleased(releases):
                 for release in releases:
                     self._release(release, at)
-            case e.OrdinalsFinished(assignment=uid, done=done, failed=failed):
-                self._done.setdefault(uid, set()).update(done)
-                self._failed.setdefault(uid, set()).update(failed)
+            case e.OrdinalsFinished(assignment=uid, template=digest, done=done, failed=failed):
+                rows = self._finished.setdefault(uid, {}).setdefault(digest, (set(), set()))
+                rows[0].update(done)
+                rows[1].update(failed)
 
     def _store(self, assignment: Assignment, at: Instant) -> None:
         lately = [(min(until, at), one) for until, one in self._assignments.get(assignment.uid, ())]
@@ -202,8 +202,10 @@ class StopCauseCheck:
         gang = assignment.gang
         if gang is None:
             return "it is of no gang"
-        finished = self._failed if cause == "gang-failed" else self._done
-        over = sum(n // gang.size == key[1] // gang.size for n in finished.get(assignment.uid, ()))
+        asked = {share.template for share in assignment.shares}  # of another template, all ordinals run again
+        rows = [row for digest, row in self._finished.get(assignment.uid, {}).items() if digest in asked]
+        finished = [n for row in rows for n in row[1 if cause == "gang-failed" else 0]]
+        over = sum(n // gang.size == key[1] // gang.size for n in finished)
         if cause == "gang-failed":
             return "" if over else "no member of its gang has failed for good"
         leaves = (Phase.PENDING, Phase.TERMINATING, Phase.RELEASED)
