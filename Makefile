@@ -56,6 +56,7 @@ bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store,
 	$(BIN)/holdfast bench road $(ARGS)
 	$(BIN)/holdfast bench schedule $(ARGS)
 	$(BIN)/holdfast bench sharing $(ARGS)
+	$(if $(TRACES),$(BIN)/holdfast bench openb --traces $(TRACES) $(ARGS),@echo "holdfast bench openb needs the cluster trace: make bench TRACES=FOLDER")
 	$(BIN)/holdfast bench agent $(ARGS)
 	$(BIN)/holdfast bench limits $(ARGS)
 	$(BIN)/holdfast bench sim $(ARGS)

@@ -67,6 +67,17 @@ FIGURES: dict[str, dict[str, tuple[str, float]]] = {
         "schedule.growth": ("<=", 2.5),
         "schedule.growth_score": (">=", 99),
     },
+    "openb": {
+        "openb.default.bestfit": ("<=", 7.44),
+        "openb.default.cost": ("<=", 3),
+        "openb.default.ours": ("<=", 4.77),
+        "openb.gpushare40.ours": ("<=", 6.04),
+        "openb.multigpu20.ours": ("<=", 4.47),
+        "openb.gpuspec10.ours": ("<=", 5.34),
+        "openb.cpu100.ours": ("<=", 4.79),
+        "openb.default.schedulers4": ("<=", 7.14),
+        "openb.default.regions3": ("<=", 7.14),
+    },
     "sharing": {
         "sharing.conflicts4": ("<=", 0.1),
         "sharing.scale4": (">=", 0.8),

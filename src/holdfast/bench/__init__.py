@@ -10,6 +10,7 @@ Contents: measurements and their targets. Only the command line imports them; `c
 - `road`            from the platform to its regions
 - `road_million`    a million replicas from the platform
 - `schedule`        the scheduler (a package)
+- `openb`           packing on a published cluster (a package)
 - `sharing`         several schedulers of one region (a package)
 - `agent`           from a write to a serving replica; the cost of 2,000 idle agents for a server
 - `limits`          the largest accepted objects, and their removal (a package)

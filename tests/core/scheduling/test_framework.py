@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.model.objects.policies import SCORES, PlacementStrategy, PolicyDocument
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.framework import WEIGHTS, PluginError, Plugins, profile_for
+from holdfast.core.scheduling.framework import WEIGHTS, WITH_DEVICES, PluginError, Plugins, profile_for
 from holdfast.core.scheduling.nodes.table import Numbers
 from holdfast.core.scheduling.nodes.window import NodeWindow
 from holdfast.core.scheduling.selection import PassContext, select_nodes
@@ -35,7 +35,8 @@ def weights(document: PolicyDocument, plugins: Plugins = BUILT_IN) -> dict[str, 
 
 def test_the_platform_knows_the_scores_that_there_are_and_that_have_weights() -> None:
     assert tuple(sorted(one.name for one in BUILT_IN.scores)) == SCORES
-    assert {name for of_strategy in WEIGHTS.values() for name in of_strategy} == {*SCORES}
+    defaults = (*WEIGHTS.values(), *WITH_DEVICES.values())
+    assert {name for of_strategy in defaults for name in of_strategy} == {*SCORES}
 
 
 def test_names_of_plugins_are_their_own() -> None:

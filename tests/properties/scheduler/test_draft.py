@@ -27,6 +27,11 @@ TEMPLATES = (
     a_template(cpu=200, memory=100, extended=(("fpga", 1),)),
     a_template(cpu=200, memory=100, apart=(Apart("db", "node", 3),), spread=(Spread("zone", 9),)),
 )
+#: Other objects, what a draft does not touch, and what tells only that a row has changed.
+NO_CONTENT = (
+    "revision", "nodes", "usages", "attributes", "devices", "occupants", "hints", "victims", "useful", "shape_counts",
+    "split_costs", "stamps", "_stamp",
+)  # fmt: skip
 #: An operation of a program: its name, and what it is about.
 Operation = tuple[str, Any]
 
@@ -104,16 +109,7 @@ class Drafting:
         found: dict[str, Any] = {}
         for part in (self.table, self.table.devices, self.table.occupants):
             for name, value in vars(part).items():
-                if name not in (
-                    "revision",
-                    "nodes",
-                    "usages",
-                    "attributes",
-                    "devices",
-                    "occupants",
-                    "hints",
-                    "victims",
-                ):
+                if name not in NO_CONTENT:
                     found[f"{type(part).__name__}.{name}"] = value.tolist() if hasattr(value, "tolist") else value
         found["NodeTenants.column"] = [self.table.occupants.at(row) for row in range(self.table.count)]
         for name in ("spent", "firm", "owed", "members", "victims", "holds", "stops", "later"):

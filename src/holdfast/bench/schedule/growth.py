@@ -58,11 +58,13 @@ class _Side:
 
     def __init__(self, nodes: int, asked: list[Template], real: list[NodeShape], decisions: int) -> None:
         scheduler = Scheduler(BUILT_IN)
-        scheduler.load(filled_region(nodes, asked, real).state)
+        region = filled_region(nodes, asked, real)
+        scheduler.load(region.state)
         self._table = scheduler.table
         chance = Random(2)
         self._asks = [SlotAsk(str(number), chance.choice(asked), "acme", True) for number in range(decisions)]
-        self._rules = profile_for(BUILT_IN, PolicyDocument())
+        self._rules = profile_for(BUILT_IN, PolicyDocument(), devices=self._table.devices.any)
+        self._table.useful.learn(self._table.shape_counts.of(region.state), self._table.devices.models)
         self.got = self.best = 0
         #: Compared requests that some node could hold, and those of them that were placed.
         self._fitting = self._chosen = 0

@@ -80,6 +80,19 @@ def schedule(
     _show(benchmark.run(traces, small=small), as_json=as_json)
 
 
+@app.command()
+def openb(
+    traces: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder of the cluster trace.")] = None,
+    as_json: AsJson = False,
+    small: Small = False,
+) -> None:
+    """Measure packing: devices that stay unallocated at full demand, on a published cluster and its pods."""
+    from holdfast.bench.openb import suite as benchmark
+
+    _say("measuring packing: 1,213 nodes, five lists of pods, ten seeds each; about an hour")
+    _show(benchmark.run(traces, small=small), as_json=as_json)
+
+
 _benchmark(
     "sharing",
     "Measure several schedulers of one region: conflicts, throughput, waits, and kinds of commits.",

@@ -18,6 +18,7 @@ from holdfast.core.scheduling.scores.balance import BalanceScore
 from holdfast.core.scheduling.scores.cost import CostScore
 from holdfast.core.scheduling.scores.emptiness import EmptinessScore
 from holdfast.core.scheduling.scores.evenness import EvennessScore
+from holdfast.core.scheduling.scores.fragmentation import FragmentationScore
 from holdfast.core.scheduling.scores.load import LoadScore
 from holdfast.core.scheduling.scores.near import NearScore
 from holdfast.core.scheduling.scores.packing import PackingScore
@@ -38,6 +39,7 @@ BUILT_IN = Plugins(
         PortsFilter(),
     ),
     (
+        FragmentationScore(),
         PackingScore(),
         EmptinessScore(),
         BalanceScore(),

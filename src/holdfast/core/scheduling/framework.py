@@ -165,8 +165,17 @@ def spares(plugins: Iterable[VictimPlugin], ask: SlotAsk, victim: Slot) -> bool:
     return False
 
 
-def profile_for(plugins: Plugins, document: PolicyDocument) -> SchedulingProfile:
-    """Apply a policy to the installed plugins. Other weights have no effect."""
-    weights = {**WEIGHTS[document.strategy], **dict(document.scores)}
+#: Other defaults of a region whose nodes have devices: packing by fill would use up what devices need beside them.
+WITH_DEVICES: dict[PlacementStrategy, dict[str, int]] = {
+    PlacementStrategy.PACK: {"fragmentation": 16, "packing": 0, "balance": 0},
+    PlacementStrategy.SPREAD: {},
+}
+
+
+def profile_for(plugins: Plugins, document: PolicyDocument, *, devices: bool = False) -> SchedulingProfile:
+    """Apply a policy to the installed plugins. `devices`: whether nodes of the region have devices. Weights of scores
+    that are not installed have no effect."""
+    defaults = {**WEIGHTS[document.strategy], **(WITH_DEVICES[document.strategy] if devices else {})}
+    weights = {**defaults, **dict(document.scores)}
     weighed = tuple(WeightedScore(score, weights[score.name]) for score in plugins.scores if weights.get(score.name))
     return SchedulingProfile(plugins.filters, weighed, document.strategy is PlacementStrategy.PACK)

@@ -125,6 +125,7 @@ def _scored(passing: PassContext, window: NodeWindow, rejected: Rejected, *, alo
     passes = apply_filters(passing.rules, window, rejected)
     if not passes.any():
         return None
+    window = window.that_pass(passes)
     total: Numbers = np.zeros(len(window), np.int64)
     scores: list[Numbers | None] = []
     for one in passing.rules.weighed:

@@ -243,7 +243,7 @@ def release_part(world: World, name: str) -> None:
 # Policies
 
 RANK = [PolicyStage.DRAFT, PolicyStage.CANARY, PolicyStage.ACTIVE]
-BUILT_IN_SCORES = ["packing", "emptiness", "balance", "near", "cost", "evenness", "warm", "load"]
+BUILT_IN_SCORES = ["fragmentation", "packing", "emptiness", "balance", "near", "cost", "evenness", "warm", "load"]
 
 
 def publish_policy(world: World, command: c.PublishPolicy, case: Case) -> None:

@@ -25,7 +25,7 @@ class PlacementStrategy(StrEnum):
 
 
 #: The built-in scores, sorted by name. Names of plugin scores have a slash.
-SCORES = ("balance", "cost", "emptiness", "evenness", "load", "near", "packing", "warm")
+SCORES = ("balance", "cost", "emptiness", "evenness", "fragmentation", "load", "near", "packing", "warm")
 
 
 class PolicyDocument(Document, frozen=True):

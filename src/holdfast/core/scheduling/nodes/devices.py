@@ -32,6 +32,9 @@ _NO_MODEL = 0
 _NONE_FREED: Mapping[int, tuple[int, int]] = {}
 
 
+_NO_COSTS: Numbers = np.zeros(WHOLE + 1, np.int64)
+
+
 class DeviceImage(NamedTuple):
     """What proposals in flight change of one row, at one time."""
 
@@ -43,7 +46,9 @@ class DeviceImage(NamedTuple):
 class DeviceColumns:
     """Device and port columns of all nodes. `mine` is in flight."""
 
-    def __init__(self) -> None:
+    def __init__(self, split_costs: Callable[[int], Numbers]) -> None:
+        #: What taking a part of a device costs typical requests, by its free part; and whether `pick` compares it.
+        self.split_costs, self.by_use = split_costs, False
         self.models: dict[str, int] = {}
         self._model: Numbers = np.zeros((0, 0), np.int64)
         #: Capacity of each device, and number of ports, used or not.
@@ -57,6 +62,8 @@ class DeviceColumns:
         self._whole_any: Numbers = np.zeros(0, np.int64)
         self._whole_firm: Numbers = np.zeros(0, np.int64)
         self.ports: Numbers = np.zeros(0, np.int64)
+        #: Whether a node has devices.
+        self.equipped: Truths = np.zeros(0, np.bool_)
         #: Lowest free values since the last `improved_rows`. The total of `gpu` does not show that one device became
         #: free when another was taken.
         self._least_any: Numbers = np.zeros((0, 0), np.int64)
@@ -80,6 +87,7 @@ class DeviceColumns:
             self._model[:, row] = codes + [_NO_MODEL] * len(others)
             self._milli[:, row] = [device.milli for device in node.devices] + others
         self._handed_out[row] = len(ports_of(node))
+        self.equipped[row] = bool(node.devices)
         if not node.devices:  # sums are computed only for nodes with devices
             for name in _SUMS:
                 getattr(self, name)[row] = 0
@@ -184,24 +192,40 @@ class DeviceColumns:
             enough &= np.isin(self._model[:, at], self._codes(template))
         return enough
 
+    @property
+    def any(self) -> bool:
+        """Whether any node has devices."""
+        return bool(self.equipped.any())
+
+    def parts(self, rows: Numbers) -> Numbers:
+        """Return the free part of each device for all work, by index and row, within a whole device."""
+        return np.clip(self.free_any[:, rows], 0, WHOLE)
+
+    def model_codes(self, rows: Numbers) -> Numbers:
+        """Return the code of each device's model, by index and row; 0 for a missing device."""
+        found: Numbers = self._model[:, rows]
+        return found
+
     def pick(
         self, row: int, template: Template, *, firm: bool, freed: Mapping[int, tuple[int, int]] = _NONE_FREED
     ) -> tuple[int, ...]:
-        """Select devices on a row that has them: smallest free part first, then lowest index. `freed`: parts that
-        victims and a hold free, for all work and for firm work."""
+        """Select devices on a row that has them: the part that costs typical requests least first, then the smallest
+        free part, then the lowest index. `freed`: parts that victims and a hold free, for all work and for firm
+        work."""
         # For a few numbers, lists are several times faster than arrays.
         left, firmly = self.free_any[:, row].tolist(), self.free_firm[:, row].tolist()
         for index, (any_, firm_) in freed.items():
             left[index] += any_
             firmly[index] += firm_
         codes = {self.models.get(name) for name in template.gpu_models}
+        costs = self.split_costs(template.gpu_milli) if self.by_use else _NO_COSTS
         order = [
-            (left[index], index)
+            (costs.item(min(left[index], WHOLE)), left[index], index)
             for index, model in enumerate(self._model[:, row].tolist())
             if left[index] >= template.gpu_milli and (not firm or firmly[index] >= template.gpu_milli)
             if model != _NO_MODEL and (not codes or model in codes)
         ]
-        return tuple(sorted(index for _, index in sorted(order)[: template.gpus]))
+        return tuple(sorted(index for _, _, index in sorted(order)[: template.gpus]))
 
     def pick_ports(self, node: Node, usage: NodeUsage, wanted: int, freed: Collection[int] = ()) -> tuple[int, ...]:
         """Return the lowest ports of a node that are neither used, unless `freed` by victims, nor proposed."""
@@ -253,7 +277,7 @@ class DeviceColumns:
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Apply a change of rows to every column."""
-        for column in (*_FREE, "_model", "_milli", "_handed_out", "ports", "_fewest_ports", *_SUMS):
+        for column in (*_FREE, "_model", "_milli", "_handed_out", "ports", "equipped", "_fewest_ports", *_SUMS):
             setattr(self, column, change(getattr(self, column)))
 
 

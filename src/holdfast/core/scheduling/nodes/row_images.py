@@ -35,6 +35,7 @@ def restore_row(table: NodeTable, image: RowImage) -> None:
     """Return a row to what it was when the image was taken."""
     row = image.row
     uid = int(table.uids[row])
+    table.touch(row)
     for name, cell in zip(_COLUMNS, image.cells, strict=True):
         getattr(table, name)[..., row] = cell
     if image.slots:

@@ -29,6 +29,8 @@ from holdfast.core.scheduling.nodes.claims import NodeClaim
 from holdfast.core.scheduling.nodes.devices import DeviceColumns
 from holdfast.core.scheduling.nodes.hints import NodeHints
 from holdfast.core.scheduling.nodes.tenants import NodeTenants
+from holdfast.core.scheduling.nodes.typical_shapes import ShapeCounts
+from holdfast.core.scheduling.nodes.useful_capacity import UsefulCapacity
 from holdfast.core.scheduling.nodes.victims import VictimColumns
 
 Numbers = NDArray[np.int64]
@@ -78,6 +80,9 @@ class NodeTable:
         #: Lowest free values since the last `improved_rows`, and rows that may have improved.
         self._least_any = self._least_firm = nothing
         self._touched: Truths = np.zeros(0, np.bool_)
+        #: When each row's free amounts changed last, counted in changes.
+        self.stamps: Numbers = np.zeros(0, np.int64)
+        self._stamp = 0
         #: Row changes and removals up to the last `improved_rows`.
         self.stirs = 0
         #: Rows that are new or changed attributes since then.
@@ -98,7 +103,8 @@ class NodeTable:
         #: Cost of a node by pool.
         self.costs: dict[str, int] = {}
         self.attributes = NodeAttributes()
-        self.devices = DeviceColumns()
+        self.useful, self.shape_counts = UsefulCapacity(), ShapeCounts()
+        self.devices = DeviceColumns(self.useful.split_costs)
         self.occupants = NodeTenants()
         self.hints = NodeHints()
         self.victims = VictimColumns()
@@ -215,13 +221,14 @@ class NodeTable:
 
     def _each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Apply a change of rows to every column."""
-        for name in (*_AMOUNTS, "usable", "overrun", "quarantined", "uids", "_touched", "_changed", "_left"):
+        for name in (*_AMOUNTS, "usable", "overrun", "quarantined", "uids", "stamps", "_touched", "_changed", "_left"):
             setattr(self, name, change(getattr(self, name)))
         self.attributes.each(change)
         self.occupants.each(change)
         self.devices.each(change)
         self.hints.each(change)
         self.victims.each(change)
+        self.useful.forget()
 
     def _describe(self, row: int, node: Node) -> None:
         """Set the attributes of a node."""
@@ -234,6 +241,12 @@ class NodeTable:
                 self._add_resource(name)
         self.attributes.describe(row, node)
         self.devices.describe(row, node)
+
+    def touch(self, rows: int | Numbers) -> None:
+        """Mark rows whose free amounts changed."""
+        self._stamp += 1
+        self._touched[rows] = True
+        self.stamps[rows] = self._stamp
 
     def change(self, row: int) -> None:
         """Mark a row as changed, so that blocked groups are tried again."""
@@ -264,7 +277,7 @@ class NodeTable:
         self.free_firm[:, at] = taken[2] - self._mine_firm[:, at]
         self._least_any[:, at] = np.minimum(self._least_any[:, at], self.free_any[:, at])
         self._least_firm[:, at] = np.minimum(self._least_firm[:, at], self.free_firm[:, at])
-        self._touched[at] = True
+        self.touch(at)
         self.devices.recount(rows, self.nodes, self.usages)
 
     def _vectors(self, node: Node, usage: NodeUsage) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
@@ -306,7 +319,7 @@ class NodeTable:
                 mine_of[number, rows] += total
                 free[number, rows] -= total
                 least[number, rows] = np.minimum(least[number, rows], free[number, rows])
-        self._touched[rows] = True
+        self.touch(rows)
 
     def take_one(self, row: int, need: Resources, *, firm: bool, tenant: str = "") -> None:
         """The same for one slot: plain numbers are many times faster than arrays of one."""
@@ -319,7 +332,7 @@ class NodeTable:
             _take_one(self._mine_any, self.free_any, self._least_any, at, amount)
             if firm:
                 _take_one(self._mine_firm, self.free_firm, self._least_firm, at, amount)
-        self._touched[row] = True
+        self.touch(row)
 
     def take_over(self, row: int, claim: NodeClaim, tenant: str, sign: int = 1) -> None:
         """Count a slot with a takeover as proposed on a row; or release it, with a negative sign."""
@@ -333,7 +346,7 @@ class NodeTable:
                 number = self.resources.get(name)
                 if number is not None:
                     _take_one(mine, free, least, (number, row), sign * amount)
-        self._touched[row] = True
+        self.touch(row)
 
     def give(self, given: list[RowClaim]) -> None:
         """Release proposed slots. Rows may occur several times."""
@@ -353,7 +366,7 @@ class NodeTable:
                 np.add.at(self.free_any[number], rows, total)
                 np.subtract.at(self._mine_firm[number], rows, total * firm)
                 np.add.at(self.free_firm[number], rows, total * firm)
-        self._touched[rows] = True
+        self.touch(rows)
 
     def _note_mine(self, row: int, count: int, tenant: str) -> None:
         uid, mine = int(self.uids[row]), self.slots_in_flight

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
-from holdfast.core.scheduling.nodes.table import BEST, SCALE_BITS, NodeTable, Numbers
+from holdfast.core.scheduling.nodes.table import BEST, SCALE_BITS, NodeTable, Numbers, Truths
 
 #: Rows of a stretch for one slot. More rows cost more and improve little.
 STRETCH = 8_192
@@ -40,6 +40,8 @@ class NodeWindow(Struct, frozen=True):
     avoided: tuple[str, ...] = ()
     #: The domain rules; None if the template has none.
     domains: DomainRules | None = None
+    #: Rows that passed the filters, once known: a score may leave the others out.
+    passes: Truths | None = None
     #: Cache of `used`, since two scores need the same values.
     _used: dict[tuple[str, int], Numbers] = field(default_factory=dict)
 
@@ -54,6 +56,10 @@ class NodeWindow(Struct, frozen=True):
     def of(self, at: slice | Numbers) -> NodeWindow:
         """Return other rows of the same table, for the same slot."""
         return NodeWindow(self.table, self.ask, at, self.avoided, self.domains)
+
+    def that_pass(self, passes: Truths) -> NodeWindow:
+        """Return the same rows, of which some passed the filters."""
+        return NodeWindow(self.table, self.ask, self.at, self.avoided, self.domains, passes)
 
     def pick(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return the window's part of one or several columns."""

@@ -2,6 +2,7 @@
 
 A score gets a window of rows and returns a number from 0 to `BEST` per row.
 
+- `fragmentation`  nodes on which least capacity becomes useless first
 - `packing`    fuller nodes first
 - `emptiness`  emptier nodes first
 - `balance`    nodes with equal use of processor and memory first

@@ -15,7 +15,7 @@ from holdfast.core.scheduling.nodes.window import NodeWindow
 from holdfast.core.scheduling.queue.peers import SchedulerPeers
 
 #: Scores of how full nodes are.
-_OF_FILLING = ("packing", "emptiness")
+_OF_FILLING = ("fragmentation", "packing", "emptiness")
 
 
 class OwnPartScore:
