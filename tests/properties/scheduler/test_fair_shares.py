@@ -21,8 +21,8 @@ from tests.support.ledgers.region import REPLICA, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, several
 
 TENANTS = ("acme", "beta", "gamma")
-#: Nodes are large, and shapes differ by a factor of two at most: a gap in which only the smallest shape fits goes to its
-#: tenant, whatever its share.
+#: Nodes are large, and shapes differ by a factor of two at most: a gap in which only the smallest shape fits goes to
+#: its tenant, whatever its share.
 NODES, CPU, MEMORY = 3, 128_000, 256_000
 SLOTS = 4_000
 

@@ -10,7 +10,6 @@ Size: a look is one story, from the first group to the proposal.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
 
 from holdfast.core.ledger.answers import Code
@@ -33,14 +32,13 @@ from holdfast.core.scheduling.nodes.table import NodeTable
 from holdfast.core.scheduling.nodes.tie_break import seed_of
 from holdfast.core.scheduling.pending_reasons import GangMiss, domains_that_hold, members_end, nearest_fit, node_reasons
 from holdfast.core.scheduling.proposal_builder import ProposalBuilder
-from holdfast.core.scheduling.queue.domain_cures import domain_counts, scopes_that_cure
+from holdfast.core.scheduling.queue.domain_cures import domain_counts, may_cure, scopes_that_cure
 from holdfast.core.scheduling.queue.in_flight import InFlight
 from holdfast.core.scheduling.queue.peers import HELP_MS
-from holdfast.core.scheduling.queue.proposed_parts import ProposedPart
 from holdfast.core.scheduling.queue.quota_gates import QuotaGate, pause_gate, payer_gate, protected_gate
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
-from holdfast.core.scheduling.scores.fragmentation import FragmentationScore
+from holdfast.core.scheduling.scores.fragmentation import learn_shapes
 from holdfast.core.scheduling.scores.own_part import shared_profile
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
@@ -144,16 +142,9 @@ class SchedulingCycle:
             if self.rules is None or policy.revision != self.policy.revision:
                 rules = profile_for(self._plugins, policy.document, devices=self._table.devices.any)
                 self.policy, self.rules = policy, shared_profile(rules, self._peers)
-                self._learn(self.rules)
+                learn_shapes(self._table, self._state, self.rules)
             self.waits_to_bind = waits
         return policy.revision == self.policy.revision and waits == self.waits_to_bind
-
-    def _learn(self, rules: SchedulingProfile) -> None:
-        """Let the table know the typical shapes, if the policy weighs what they lose."""
-        devices = self._table.devices
-        devices.by_use = any(one.score.name == FragmentationScore.name for one in rules.weighed)
-        if devices.by_use:
-            self._table.useful.learn(self._table.shape_counts.of(self._state), devices.models)
 
     def _schedule_group(self, group: RequestGroup) -> None:
         is_alone = self._queue.share.is_alone
@@ -310,7 +301,7 @@ class SchedulingCycle:
             return False
         self._most -= placed
         # Who may preempt is tried again at times, whatever changed.
-        if group.resynced and choice.rows and not self._is_cured_by(self.draft.parts[:-1], ask):
+        if group.resynced and choice.rows and not may_cure(self.draft.parts[:-1], ask):
             self.resync_hits += placed
         if self._searched:
             self._walks.update(self._searched & {ask.searched_as})
@@ -320,11 +311,6 @@ class SchedulingCycle:
         preempted = 0 if choice.rows else self.draft.victims_since(before)
         self.passes.append(pass_evidence(self._state, group, mine, outcome, choice, seed, preempted=preempted))
         return True
-
-    def _is_cured_by(self, parts: Collection[ProposedPart], ask: SlotAsk) -> bool:
-        """Whether an earlier placement of this cycle may have made it feasible."""
-        scopes = scopes_that_cure(ask)
-        return any(scope in scopes for part in parts for scope, _, _ in part.stands)
 
     def _choose(self, group: RequestGroup, seed: int, count: int, *, least: int = 1) -> NodeSelection:
         passing = self._passing(group, seed, least)

@@ -12,7 +12,7 @@ from holdfast.core.model.values.limits import NODE_PORTS_MAX
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.feasibility import fits_ports
-from holdfast.core.scheduling.nodes.devices import DeviceColumns
+from holdfast.core.scheduling.nodes.table import NodeTable
 from tests.support.ledgers.region import RegionBench, a_template
 
 
@@ -27,7 +27,7 @@ def test_a_node_hands_out_its_range_without_port_0(named: tuple[int, int], there
     node = a_node(*named)
     assert list(ports_of(node)) == there
     assert [port for port in (0, 1, 2, 3, 65_535) if fits_ports(node, EMPTY_USAGE, 1, (port,)) is None] == there
-    assert list(DeviceColumns().pick_ports(node, EMPTY_USAGE, 9)) == there
+    assert list(NodeTable().devices.pick_ports(node, EMPTY_USAGE, 9)) == there
 
 
 def test_port_0_is_refused_on_a_node_without_ports() -> None:

@@ -17,8 +17,8 @@ from holdfast.core.model.values.resources import Resources, times
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.nodes import table as table_module
 from holdfast.core.scheduling.nodes.attributes import STALE_MAX, CodedColumn
-from holdfast.core.scheduling.nodes.claims import DeviceClaim, device_claim
-from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, RowClaim, _place
+from holdfast.core.scheduling.nodes.claims import DeviceClaim, RowClaim, device_claim
+from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, _place
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
 from tests.support.step_counter import StepCounter
 

@@ -19,8 +19,8 @@ from holdfast.core.model.records.slots import PreemptionReceipt, Slot
 from holdfast.core.model.values.structs import Instant, SlotKey
 from holdfast.core.region.queries.assignments import disruption_left
 from holdfast.core.region.queries.feasibility import Infeasible
+from holdfast.core.region.state.lookups import WINDOW_MS, preemption_window
 from holdfast.core.region.state.node_usage import remaining_victims
-from holdfast.core.region.state.preemptions import WINDOW_MS, preemption_window
 from holdfast.core.region.state.tables import RegionState
 
 #: The rules of receipts.

@@ -21,6 +21,7 @@ from holdfast.core.region.commands import SlotPlacement
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state.account_usage import change_shared_use, change_tenant_use, change_use
 from holdfast.core.region.state.indexes import count_member, count_open, shift_phase
+from holdfast.core.region.state.lookups import RECEIPTS_SINCE
 from holdfast.core.region.state.node_usage import (
     put_node_usage,
     recount_usage,
@@ -29,7 +30,6 @@ from holdfast.core.region.state.node_usage import (
     with_slot,
     without_hold,
 )
-from holdfast.core.region.state.preemptions import RECEIPTS_SINCE
 from holdfast.core.region.state.slot_kinds import count_kinds
 from holdfast.core.region.state.tables import RegionState
 

@@ -11,7 +11,7 @@ from holdfast.core.model.values.bitsets import bitset_of
 from holdfast.core.model.values.ranges import count_numbers, numbers, with_numbers
 from holdfast.core.region import events as e
 from holdfast.core.region.state.indexes import count_open, count_phases, count_template, replace_slot
-from holdfast.core.region.state.preemptions import RECEIPTS_SINCE, preemption_window
+from holdfast.core.region.state.lookups import RECEIPTS_SINCE, preemption_window
 from holdfast.core.region.state.slot_kinds import count_kind, count_kinds
 from holdfast.core.region.state.tables import RegionState
 

@@ -9,6 +9,7 @@ its hold has reserved; this may be negative.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -22,6 +23,16 @@ from holdfast.core.scheduling.ask import SlotAsk
 
 #: A part of one device: its index, and the milli-GPU of all work and of firm work on it.
 DevicePart = tuple[int, int, int]
+
+
+class RowClaim(NamedTuple):
+    """Total claim of several slots on a row."""
+
+    row: int
+    amounts: Resources
+    slots: int
+    firm: bool
+    tenant: str
 
 
 class DeviceClaim(Struct, frozen=True):

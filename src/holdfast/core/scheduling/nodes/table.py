@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.queries.fence import overrun_max
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.nodes.attributes import NodeAttributes
-from holdfast.core.scheduling.nodes.claims import NodeClaim
+from holdfast.core.scheduling.nodes.claims import NodeClaim, RowClaim
 from holdfast.core.scheduling.nodes.devices import DeviceColumns
 from holdfast.core.scheduling.nodes.hints import NodeHints
 from holdfast.core.scheduling.nodes.tenants import NodeTenants
@@ -44,16 +44,6 @@ PLAIN = ("cpu", "memory", "disk", "gpu")
 LATEST = 128
 #: Precision of `scale` in bits, which replaces a division by a multiplication.
 SCALE_BITS = 20
-
-
-class RowClaim(NamedTuple):
-    """Total claim of several slots on a row."""
-
-    row: int
-    amounts: Resources
-    slots: int
-    firm: bool
-    tenant: str
 
 
 class NodeTable:

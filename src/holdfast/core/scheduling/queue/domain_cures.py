@@ -8,7 +8,7 @@ Proposed slots count like placed ones, since the ledger decides later placements
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,7 @@ from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.nodes.domain_rules import DomainKey, reach_of
 from holdfast.core.scheduling.nodes.table import NodeTable, Numbers
 from holdfast.core.scheduling.pending_reasons import domains_that_hold
+from holdfast.core.scheduling.queue.proposed_parts import ProposedPart
 
 
 def domain_counts(
@@ -45,6 +46,12 @@ def scopes_that_cure(ask: SlotAsk) -> tuple[str, ...]:
     whose emptiest domain may fill. One more slot opens no other gate."""
     near = {f"{ask.tenant}/{rule.group}": None for rule in ask.template.near if rule.required}
     return (*near, f"#{ask.workload}") if ask.template.spread else (*near,)
+
+
+def may_cure(parts: Iterable[ProposedPart], ask: SlotAsk) -> bool:
+    """Whether earlier placements may have made the ask feasible."""
+    scopes = scopes_that_cure(ask)
+    return any(scope in scopes for part in parts for scope, _, _ in part.stands)
 
 
 def shared_rows(

@@ -18,9 +18,9 @@ import numpy as np
 
 from holdfast.core.model.values.resources import ZERO, Resources, add, subtract, times, total
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
-from holdfast.core.scheduling.nodes.claims import NodeClaim, device_claim
+from holdfast.core.scheduling.nodes.claims import NodeClaim, RowClaim, device_claim
 from holdfast.core.scheduling.nodes.domain_rules import DomainKey
-from holdfast.core.scheduling.nodes.table import NodeTable, RowClaim
+from holdfast.core.scheduling.nodes.table import NodeTable
 from holdfast.core.scheduling.queue.proposed_parts import ProposedPart
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest
 

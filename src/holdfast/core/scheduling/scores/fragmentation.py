@@ -11,6 +11,8 @@ from functools import partial
 
 import numpy as np
 
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.scheduling.framework import SchedulingProfile
 from holdfast.core.scheduling.nodes.table import BEST, NodeTable, Numbers, Truths
 from holdfast.core.scheduling.nodes.useful_capacity import RowRoom
 from holdfast.core.scheduling.nodes.window import NodeWindow
@@ -43,6 +45,13 @@ class FragmentationScore:
             return shared
         found: Numbers = np.where(equipped, shared, _APART + PackingScore().score(window) * (BEST - _APART) // BEST)
         return found
+
+
+def learn_shapes(table: NodeTable, state: RegionState, rules: SchedulingProfile) -> None:
+    """Let the table know the typical shapes, if the policy weighs what they lose."""
+    table.devices.by_use = any(one.score.name == FragmentationScore.name for one in rules.weighed)
+    if table.devices.by_use:
+        table.useful.learn(table.shape_counts.of(state), table.devices.models)
 
 
 def _losses(window: NodeWindow, equipped: Truths) -> Numbers:
