@@ -184,7 +184,7 @@ def test_a_benchmark_of_which_nothing_can_be_measured_says_so_without_a_tracebac
     assert "Traceback" not in done.output
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("core", "sim")])
+@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("core", "openb", "sim")])
 def test_a_benchmark_that_has_no_folder_to_measure_in_says_so_without_a_traceback(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

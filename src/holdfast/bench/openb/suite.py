@@ -110,7 +110,7 @@ def _measure_default(sheet: ReportBuilder, cluster: _Cluster, *, small: bool) ->
     if not small:
         found = mean(one.unallocated for one in best_fit)
         require(found >= BEST_FIT - NEAR_POINTS, f"best fit leaves {found:.2f} %: this is not the published experiment")
-    _add(sheet, "openb.default.bestfit", best_fit, BEST_FIT, BEST_FIT + NEAR_POINTS)
+    _add(sheet, "openb.default.bestfit", best_fit, BEST_FIT, round(BEST_FIT + NEAR_POINTS, 2))
     costs = [mine.decision_s / other.decision_s for mine, other in zip(ours, best_fit, strict=True)]
     other_us = 1e6 * mean(one.decision_s for one in best_fit)
     sheet.add(at_most("openb.default.cost", mean(costs), "times best fit", other_us, COST_MOST, costs))

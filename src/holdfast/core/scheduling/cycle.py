@@ -25,7 +25,7 @@ from holdfast.core.region.queries.feasibility import Infeasible
 from holdfast.core.region.state.lookups import valid_policy
 from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.evidence import NOTHING_CHOSEN, pass_evidence
-from holdfast.core.scheduling.framework import PluginError, Plugins, SchedulingProfile, profile_for, waits_to_bind
+from holdfast.core.scheduling.framework import PluginError, Plugins, SchedulingProfile, waits_to_bind
 from holdfast.core.scheduling.gang_trial import GangTrial, try_gangs
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import NodeTable
@@ -38,7 +38,7 @@ from holdfast.core.scheduling.queue.peers import HELP_MS
 from holdfast.core.scheduling.queue.quota_gates import QuotaGate, pause_gate, payer_gate, protected_gate
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
-from holdfast.core.scheduling.scores.fragmentation import learn_shapes
+from holdfast.core.scheduling.scores.fragmentation import learned_profile
 from holdfast.core.scheduling.scores.own_part import shared_profile
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
@@ -56,8 +56,7 @@ PLACED_MAX = 250
 WALKED_MAX = 100_000
 #: Groups left to other schedulers after which a cycle ends.
 LEFT_MAX = 2_000
-#: Wait of a group whose view was stale.
-STALE_MS = 500
+STALE_MS = 500  # wait of a group whose view was stale
 
 
 class SchedulingCycle:
@@ -140,9 +139,8 @@ class SchedulingCycle:
         waits = waits_to_bind(self._plugins.binds, group.ask)
         if not self.draft.groups:
             if self.rules is None or policy.revision != self.policy.revision:
-                rules = profile_for(self._plugins, policy.document, devices=self._table.devices.any)
+                rules = learned_profile(self._plugins, policy.document, self._table, self._state)
                 self.policy, self.rules = policy, shared_profile(rules, self._peers)
-                learn_shapes(self._table, self._state, self.rules)
             self.waits_to_bind = waits
         return policy.revision == self.policy.revision and waits == self.waits_to_bind
 

@@ -11,7 +11,7 @@
 - `tenants`       tenants on nodes that take one tenant at a time
 - `tie_break`     seeded one-to-one ranks
 - `domain_rules`  spread, anti-affinity (`apart`) and affinity (`near`) within a pass
-- `typical_shapes`  what slots of the region need, by frequency
+- `typical_shapes`  what slots of the region need of devices, by frequency
 - `useful_capacity`  device capacity that typical requests can use, and what one slot takes away
 - `window`        the rows that one pass examines
 - `quarantine`    nodes skipped for a while after repeated refusals

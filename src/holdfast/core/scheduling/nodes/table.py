@@ -29,6 +29,7 @@ from holdfast.core.scheduling.nodes.claims import NodeClaim, RowClaim
 from holdfast.core.scheduling.nodes.devices import DeviceColumns
 from holdfast.core.scheduling.nodes.hints import NodeHints
 from holdfast.core.scheduling.nodes.tenants import NodeTenants
+from holdfast.core.scheduling.nodes.tie_break import place_of
 from holdfast.core.scheduling.nodes.typical_shapes import ShapeCounts
 from holdfast.core.scheduling.nodes.useful_capacity import UsefulCapacity
 from holdfast.core.scheduling.nodes.victims import VictimColumns
@@ -183,8 +184,8 @@ class NodeTable:
 
     def _insert(self, new: list[Node]) -> None:
         """Insert rows for new nodes, in order."""
-        new = sorted(new, key=lambda node: _place(node.uid))
-        places = np.array([_place(node.uid) for node in new], np.uint64)
+        new = sorted(new, key=lambda node: place_of(node.uid))
+        places = np.array([place_of(node.uid) for node in new], np.uint64)
         before = np.searchsorted(self._order, places)
         was = np.insert(np.arange(self.count), before, -1).tolist()
         self.nodes = [NO_NODE if row < 0 else self.nodes[row] for row in was]
@@ -379,16 +380,6 @@ def _take_one(mine: Numbers, free: Numbers, least: Numbers, at: tuple[int, int],
     free[at] = left = free.item(at) - amount
     if left < least.item(at):
         least[at] = left
-
-
-_MASK = (1 << 64) - 1
-
-
-def _place(uid: Revision) -> int:
-    """Return a node's place in the row order: a one-to-one mixing of its uid."""
-    mixed = uid * 0x9E3779B97F4A7C15 & _MASK
-    mixed = (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9 & _MASK
-    return mixed ^ mixed >> 32
 
 
 _AMOUNTS = (

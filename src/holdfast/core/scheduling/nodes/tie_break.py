@@ -54,3 +54,13 @@ def _rank(row: int, seed: int, mask: int, half: int) -> int:
         found = found * ((odd ^ (seed >> (8 * turn + 8) << 1)) & mask | 1) & mask
         found ^= found >> half
     return found
+
+
+_MASK = (1 << 64) - 1
+
+
+def place_of(uid: int) -> int:
+    """Return a node's place in the row order: a one-to-one mixing of its uid."""
+    mixed = uid * 0x9E3779B97F4A7C15 & _MASK
+    mixed = (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9 & _MASK
+    return mixed ^ mixed >> 32

@@ -69,7 +69,7 @@ def _shape_of(state: RegionState, digest: str) -> _Shape | None:
 
 
 def _most_needed(bits: dict[_Shape, int]) -> tuple[TypicalShape, ...]:
-    # By what they need of devices in sum: a few requests of eight devices are as typical as many of one.
+    # Number squared, times devices: by number alone, requests of many devices were left out; by devices alone, shares.
     found = sorted([((1 << 2 * number) * shape[2] * shape[3], shape) for shape, number in bits.items()], reverse=True)
     chosen = [shape for _, shape in found[:SHAPES_MAX]]
     total = sum(1 << bits[shape] for shape in chosen)

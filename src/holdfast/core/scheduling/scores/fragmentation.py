@@ -11,8 +11,9 @@ from functools import partial
 
 import numpy as np
 
+from holdfast.core.model.objects.policies import PolicyDocument
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.framework import SchedulingProfile
+from holdfast.core.scheduling.framework import Plugins, SchedulingProfile, profile_for
 from holdfast.core.scheduling.nodes.table import BEST, NodeTable, Numbers, Truths
 from holdfast.core.scheduling.nodes.useful_capacity import RowRoom
 from holdfast.core.scheduling.nodes.window import NodeWindow
@@ -47,13 +48,6 @@ class FragmentationScore:
         return found
 
 
-def learn_shapes(table: NodeTable, state: RegionState, rules: SchedulingProfile) -> None:
-    """Let the table know the typical shapes, if the policy weighs what they lose."""
-    table.devices.by_use = any(one.score.name == FragmentationScore.name for one in rules.weighed)
-    if table.devices.by_use:
-        table.useful.learn(table.shape_counts.of(state), table.devices.models)
-
-
 def _losses(window: NodeWindow, equipped: Truths) -> Numbers:
     """Return the loss of each row that passes the filters, computed again if the row changed."""
     table, ask, useful = window.table, window.ask, window.table.useful
@@ -78,3 +72,15 @@ def _losses(window: NodeWindow, equipped: Truths) -> Numbers:
 def _room(table: NodeTable, rows: Numbers) -> RowRoom:
     free, devices = table.free_any, table.devices
     return RowRoom(free[0, rows], free[1, rows], devices.parts(rows), devices.model_codes(rows))
+
+
+def learned_profile(
+    plugins: Plugins, document: PolicyDocument, table: NodeTable, state: RegionState
+) -> SchedulingProfile:
+    """Apply a policy to the plugins, and let the table know the typical shapes if the policy weighs what they lose."""
+    devices = table.devices
+    rules = profile_for(plugins, document, devices=devices.any)
+    devices.by_use = any(one.score.name == FragmentationScore.name for one in rules.weighed)
+    if devices.by_use:
+        table.useful.learn(table.shape_counts.of(state), devices.models)
+    return rules
