@@ -18,7 +18,8 @@ from holdfast.core.region import commands as c
 from holdfast.core.scheduling.nodes import table as table_module
 from holdfast.core.scheduling.nodes.attributes import STALE_MAX, CodedColumn
 from holdfast.core.scheduling.nodes.claims import DeviceClaim, RowClaim, device_claim
-from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, _place
+from holdfast.core.scheduling.nodes.table import NodeTable, Numbers
+from holdfast.core.scheduling.nodes.tie_break import place_of
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
 from tests.support.step_counter import StepCounter
 
@@ -122,8 +123,8 @@ def test_rows_are_in_a_mixed_order_of_uids() -> None:
 
 def test_no_two_nodes_have_one_place_and_where_that_is_never_changes() -> None:
     """A recorded decision is repeated by later versions: the rows it saw are the rows it sees."""
-    assert len({_place(uid) for uid in range(1, 5_000)}) == 4_999
-    assert [_place(uid) for uid in (1, 2, 1 << 40)] == [
+    assert len({place_of(uid) for uid in range(1, 5_000)}) == 4_999
+    assert [place_of(uid) for uid in (1, 2, 1 << 40)] == [
         14555800124870461561, 7796372880487179078, 10301159706044168748,
     ]  # fmt: skip
 
