@@ -34,7 +34,7 @@ NEVER_ACCEPTED = {
     "StartLog": "the log of a bench is started before the program",
     "RaiseLevel": "the log of a bench begins at the newest level",
 }
-PROGRAMS, STEPS = 100, 110
+PROGRAMS, STEPS = 120, 110
 EDGES_TAKEN_LEAST = 130
 
 

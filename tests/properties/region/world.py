@@ -90,7 +90,7 @@ TEMPLATES: dict[str, Template] = {
     "db-2": a_template(1500, 2048, disk=20, ports=1, apart=(Apart("db", "zone", 2),), tolerate=_DEDICATED),
     "chat-1": a_template(500, 512, disk=5, near=(Near("chat", "zone", required=True),)),
     "chat-2": a_template(500, 512, disk=5, near=(Near("db", "pool"), Near("chat", "node", required=True))),
-    "batch-1": a_template(1000, 1024, disk=10, restarts_max=1),
+    "batch-1": a_template(1000, 1024, disk=10, restarts_max=0),
     "scrap-1": a_template(1500, 1024, disk=10, restart=RestartPolicy.NEVER, isolation=Isolation.STRICT),
     "batch-2": a_template(500, 512, disk=5, restarts_max=0),
     "scrap-gpu": a_template(500, 512, disk=5, gpus=1, gpu_milli=400),

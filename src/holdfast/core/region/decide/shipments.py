@@ -190,8 +190,8 @@ def _gone(state: RegionState, one: c.RemovedObject, ctx: CommandContext) -> list
         return []
     if one.kind == "grant" and charged(state, key) != ZERO:
         known = state.accepted_grants[key]
-        left = charged(state, key)
-        return [e.GrantReceived(AcceptedGrant(key, known.version, ZERO, left, min(known.ends, ctx.at)))]
+        left, ends = charged(state, key), min(known.ends, ctx.at)
+        return [e.GrantReceived(replace(known, target=ZERO, limit=left, ends=ends, protected=ZERO))]
     if one.kind == "assignment":
         assignment = state.assignments[key]
         if state.holds_of.get(key) or has_slots(state, key):
