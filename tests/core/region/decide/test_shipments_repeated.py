@@ -38,6 +38,7 @@ def test_a_grant_that_ends_keeps_the_weight_of_its_tenant() -> None:
     """What is charged to it still counts in that tenant's share."""
     bench = RegionBench()
     node = bench.a_node("n1")
+    bench.a_scheduler()
     bench.a_grant("quota/acme", weight=3)
     bench.place(bench.a_workload(count=1), c.SlotPlacement(0, node))
     bench.ship(gone=(c.RemovedObject("grant", "quota/acme"),))
