@@ -6,6 +6,7 @@ state that is kept, the one that follows the log and now and then a restored one
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +35,7 @@ from tests.properties.platform.intents import found_world
 from tests.properties.platform.regional_intents import INTENTS
 from tests.properties.region import program as region_program
 from tests.properties.region.random_walk import seeded, set_up, walk
-from tests.properties.region.world import DIGESTS, TEMPLATES, Chance
+from tests.properties.region.world import DIGESTS, KINDS, TEMPLATES, Chance
 from tests.support.ledgers.platform import PlatformBench
 from tests.support.ledgers.region import RegionBench
 from tests.support.ledgers.snapshots import restored
@@ -62,13 +63,14 @@ def keep_what_is_sent(bench: RegionBench | PlatformBench) -> Sent:
 
 
 @contextmanager
-def nothing_strict() -> Iterator[None]:
-    """A world in which no work is strict: the first level takes none, and a link that sends some waits until the level
-    is raised."""
+def nothing_new() -> Iterator[None]:
+    """A world in which no work is strict or runs in gangs: the first level takes none, and a link that sends some waits
+    until the level is raised."""
     strict = [name for name, one in TEMPLATES.items() if one.isolation is Isolation.STRICT]
     plain = {name: replace(TEMPLATES[name], isolation=Isolation.STANDARD) for name in strict}
     digests = {name: template_digest(one) for name, one in plain.items()}
-    with mock.patch.dict(TEMPLATES, plain), mock.patch.dict(DIGESTS, digests):
+    alone = {uid: dataclasses.replace(kind, gang=None) for uid, kind in KINDS.items()}
+    with mock.patch.dict(TEMPLATES, plain), mock.patch.dict(DIGESTS, digests), mock.patch.dict(KINDS, alone):
         yield
 
 
@@ -77,7 +79,7 @@ def a_region(seed: int) -> tuple[Sent, Log]:
     setting, steps = seeded(seed, STEPS)
     program = region_program.Program(Chance(random.Random(setting)), region_program.Tally())
     sent = keep_what_is_sent(program.bench)
-    with nothing_strict():
+    with nothing_new():
         set_up(program)
         walk(program, steps)
     return sent, RegionBench(checked=False, level=FIRST).log

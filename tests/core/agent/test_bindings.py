@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.core.agent.bindings import BoundSlot, bindings_of_node, tenants_begun
 from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.commands import RegisterNode, SlotPlacement
 from tests.support.ledgers.region import RegionBench, a_template
 
@@ -38,6 +39,7 @@ def test_a_successor_waits_until_its_victims_are_gone() -> None:
     critical = bench.a_workload(
         a_template(cpu=4_000), count=1, uid=200, workload=2, workload_name="heir", priority_class="critical"
     )
+    bench.at += DEFAULTS.preempt_after
     bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
     waits = {one.slot: one.waits for one in told(bench, node)}
     assert waits == {(1, 0): False, (1, 1): False, (2, 0): True}

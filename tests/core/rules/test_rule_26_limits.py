@@ -48,6 +48,7 @@ NOT_TAKEN = {
     "revision.DIGITS_MAX": "how a number is read",
     "override_effects._DIGITS_MAX": "how a number is read",
     "limits.MESSAGE_MAX": "words in reports, which are replaced by the next",
+    "limits.GANG_MAX": "members of a gang: one proposal places them, and the largest proposal is taken",
     "limits.ACCOUNTS_MAX": "accounts in a report, which is replaced by the next",
     "limits.DENIALS_MAX": "denials are not folded",
     "resources.AMOUNT_MAX": "a value",

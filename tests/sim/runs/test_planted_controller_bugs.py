@@ -33,9 +33,8 @@ from holdfast.core.region.queries.assignments import why_not_runnable
 from holdfast.core.region.watch import CURSOR
 from holdfast.core.scheduling import cycle
 from holdfast.core.scheduling.cycle import SchedulingCycle
-from holdfast.core.scheduling.fill import Rejected
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
-from holdfast.core.scheduling.pending_reasons import pending_reasons
+from holdfast.core.scheduling.pending_reasons import node_reasons
 from holdfast.core.scheduling.queue.fair_share import FairOrder
 from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
 from holdfast.core.scheduling.queue.unblocker import Unblocker
@@ -101,12 +100,10 @@ def nothing_placed_for_want_of_capacity(patch: pytest.MonkeyPatch) -> None:
 def another_reason_told(patch: pytest.MonkeyPatch) -> None:
     """A scheduler that says of all that waits that it lacks labels."""
 
-    def labels(
-        rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = False
-    ) -> tuple[PendingReason, ...]:
-        return tuple(replace(one, code="labels") for one in pending_reasons(rejected, waiting, nearest, never=never))
+    def labels(*args: Any) -> tuple[PendingReason, ...]:
+        return tuple(replace(one, code="labels") for one in node_reasons(*args))
 
-    patch.setattr(cycle, "pending_reasons", labels)
+    patch.setattr(cycle, "node_reasons", labels)
 
 
 def spread_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -252,8 +249,8 @@ def lowest_first(patch: pytest.MonkeyPatch) -> None:
     """RULES 15: the scheduler begins with whoever is least urgent."""
     begin = FairOrder.begin
 
-    def reversed_(self: Any, share: Any, groups: int) -> None:
-        begin(self, share, groups)
+    def reversed_(self: Any, *args: Any) -> None:
+        begin(self, *args)
         self._levels.reverse()
         self._begin_level()
 

@@ -19,7 +19,7 @@ SCENARIOS = read_folder(ROOT / "scenarios")
 PLAYED = [name for name, one in SCENARIOS.items() if not one.absent]
 #: The standing set: a scenario may be absent until its piece exists, but it is never forgotten.
 STANDING = (
-    "autoscaler-amplification", "clock-ahead", "leader-restart", "machine-replaced", "override-expiry",
+    "autoscaler-amplification", "clock-ahead", "gangs", "leader-restart", "machine-replaced", "override-expiry",
     "partition-skew", "platform-gone", "policy-rollback", "preemption-storm", "regional-loss", "repair-in-incident",
     "retry-storm", "stale-cache", "timeout-after-commit", "watch-loss", "zone-loss",
 )  # fmt: skip

@@ -14,8 +14,8 @@ from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.watch import WatchKey
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.revision import pack_revision
-from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.records.slots import Slot
+from holdfast.core.ledger.state.ledger_state import LedgerState, Session
+from holdfast.core.model.records.slots import PreemptionWindow, Slot
 from holdfast.core.region.state.tables import RegionInfo
 
 #: (the key of a row, the row, the state it is in) -> the keys under which a change of it is told.
@@ -149,8 +149,8 @@ def _missing(
 
 
 def _told(scalar: Any) -> Any:
-    """A scalar without the count of placements: every placement changes it, and only schedulers read it, as it is."""
-    return replace(scalar, placed=0) if isinstance(scalar, RegionInfo) else scalar
+    """A scalar without counts of placements and preemptions: only schedulers read them, with what they change."""
+    return replace(scalar, placed=0, preempted=PreemptionWindow()) if isinstance(scalar, RegionInfo) else scalar
 
 
 def _changed(before: LedgerState, after: LedgerState, name: str) -> Iterator[tuple[Any, Any, Any]]:
@@ -170,6 +170,9 @@ def _only_heir(old: Any, new: Any) -> bool:
 def _goes_unsaid(table: str, old: Any, new: Any, keys: tuple[WatchKey, ...]) -> bool:
     """A template that was leaving goes with its last use, which is told under whatever used it. What a list has named
     goes with its end, or with the beginning of another one, which may be of another log."""
+    if table == "sessions" and isinstance(old, Session) and isinstance(new, Session):
+        # Fences of sessions follow the settings, and are told with them.
+        return replace(old, fence=new.fence) == new and ("log", "settings") in keys
     if table == "listed" and old is not None:
         return bool({kind for kind, _ in keys} & {"cursor"})
     with_last_use = table in ("templates", "leaving") and old is not None and new is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import NamedTuple
 
 from holdfast.bench.fixtures.openb_trace import node_shapes, workload_shapes
@@ -113,13 +113,13 @@ def _measure_default(sheet: ReportBuilder, cluster: _Cluster, *, small: bool) ->
     _add(sheet, "openb.default.bestfit", best_fit, BEST_FIT, round(BEST_FIT + NEAR_POINTS, 2))
     costs = [mine.decision_s / other.decision_s for mine, other in zip(ours, best_fit, strict=True)]
     other_us = 1e6 * mean(one.decision_s for one in best_fit)
-    sheet.add(at_most("openb.default.cost", mean(costs), "times best fit", other_us, COST_MOST, costs))
+    sheet.add(at_most("openb.default.cost", median(costs), "times best fit", other_us, COST_MOST, costs))
     _add(sheet, "openb.default.ours", ours, FGD["default"], FGD["default"])
 
 
-def _add(sheet: ReportBuilder, name: str, found: list[_Outcome], baseline: float, most: float) -> None:
+def _add(sheet: ReportBuilder, figure: str, found: list[_Outcome], baseline: float, most: float) -> None:
     left = [one.unallocated for one in found]
-    sheet.add(at_most(name, mean(left), UNIT, baseline, most, left))
+    sheet.add(at_most(figure, mean(left), UNIT, baseline, most, left))
 
 
 def _published(traces: Path | None) -> _Cluster:

@@ -47,7 +47,7 @@ def test_a_weight_for_a_score_that_nobody_knows_is_refused_with_the_field_and_th
         refused = await world.ask("PUT", "/v1/policies/packed", a_policy(scores={"packng": 3}))
         assert (refused.status, refused.json["code"]) == (422, "malformed")
         assert refused.json["facts"]["field"] == "scores.packng"
-        assert "known are balance, cost, emptiness, evenness, load, near, packing, warm" in refused.json["detail"]
+        assert "known are balance, cost, emptiness, evenness, fragmentation, load, near" in refused.json["detail"]
 
     in_world(story)
 

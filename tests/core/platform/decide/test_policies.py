@@ -51,7 +51,9 @@ def test_weights_that_no_scheduler_could_weigh_by_are_malformed_and_the_field_is
 
 def test_a_score_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
     refused = a_world().refuse(Code.MALFORMED, ROOT, c.PublishPolicy("packed", PolicyDocument(scores=(("packng", 3),))))
-    assert refused.message.startswith("scores.packng: unknown; known are balance, cost, emptiness, evenness, load, ")
+    assert refused.message.startswith(
+        "scores.packng: unknown; known are balance, cost, emptiness, evenness, fragmentation, "
+    )
 
 
 def test_a_score_of_a_plugin_has_a_slash_in_its_name_and_is_taken_unseen() -> None:
