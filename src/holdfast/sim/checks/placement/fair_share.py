@@ -8,7 +8,8 @@
 
 Shares are counted from the rows of slots and holds. The check applies only if the scheduler's view was the newest and
 nothing was in flight; the last line only if the region has one scheduler. Requests with a deadline are ordered by it
-and not checked here. A single slot of a request that has waited for a minute may come out of turn (see `aging`).
+and not checked here. A single slot of a request that has waited for a minute may come out of turn (see `aging`). A
+proposal either binds or reserves: whoever gets nothing has been placed before in the same way.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class FairShareCheck:
         self._past = past
         self._alone = alone
         self._seq = 0
+        #: By template: whether its last placement was bound at once.
+        self._binds: dict[str, bool] = {}
         #: After the last batch: since when requests wait, the accounts of slots, charges by tenant, capacity.
         self._since: dict[tuple[Revision, str], Instant] = {}
         self._paid: dict[SlotKey, str] = {}
@@ -91,9 +94,11 @@ class FairShareCheck:
     def judge(self, record: LogRecord[Any], decision: DecisionEvidence, excused: Excuse) -> str:
         """Return what is wrong with the order of a proposal; empty: nothing, or not certain. The state has all of the
         proposal's batch already."""
-        if decision.in_flight or seq_of(decision.view) != self._seq or record.answer:
+        events = [event for event in record.events if isinstance(event, SlotsPlaced)]
+        self._binds.update({event.template: event.bound for event in events})
+        if decision.in_flight or seq_of(decision.view) != self._seq or record.answer or not events:
             return ""
-        placed = iter([event for event in record.events if isinstance(event, SlotsPlaced)])
+        placed = iter(events)
         turns = [turn for one in decision.passes for turn in self._turns(one, placed)]
         spent: dict[str, Amounts] = {}
         for number, turn in enumerate(turns):
@@ -102,7 +107,12 @@ class FairShareCheck:
                     return why
             for taken in turn.taken:
                 grow(spent.setdefault(turn.tenant, {}), taken)
-        return self._left_out(turns, spent, record, excused) if self._alone else ""
+        if not self._alone:
+            return ""
+        bound = events[0].bound
+        return self._left_out(
+            turns, spent, record, lambda slot: self._binds.get(slot.template) is not bound or excused(slot)
+        )
 
     def _turns(self, one: SchedulingPass, placed: Iterator[SlotsPlaced]) -> Iterator[_Turn]:
         """Yield the pass, if it placed something. Events are in the order of passes."""
