@@ -232,11 +232,6 @@ def shares_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TenantShares, "share", lambda _self, tenant: int(tenant != "data"))
 
 
-def groups_placed_whole(patch: pytest.MonkeyPatch) -> None:
-    """A group is placed as a whole before the shares of tenants are compared again."""
-    patch.setattr(TenantShares, "quantum", lambda _self, _tenant, _need, _other: 1_000)
-
-
 def age_ignored(patch: pytest.MonkeyPatch) -> None:
     """However long somebody waits, higher priorities come first."""
     patch.setattr(FairOrder, "_left_to_aged", lambda _self: None)
@@ -345,7 +340,6 @@ PLANTED = {
     ),
     "youngest first": planted(youngest_first, EQUALS, "turns", seconds=34, faults=(AGAIN,), acts=MORE),
     "shares ignored": planted(shares_ignored, TENANTS, "turns", seconds=34, faults=(AGAIN,), acts=MORE),
-    "groups placed whole": planted(groups_placed_whole, TIGHT, "turns", seconds=34, faults=(AGAIN,), acts=MORE),
     "age ignored": planted(age_ignored, PASSED, "aged", seconds=250, acts=ROLLS),
 }
 
