@@ -12,6 +12,7 @@ from holdfast.core.model.objects.gangs import Gang
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
+from holdfast.core.region.decide.proposal_scratch import Preemptions
 from holdfast.core.region.state.gangs import members_in, standing_members
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template
 
@@ -187,3 +188,10 @@ def test_a_gang_proposal_ends_a_series_and_a_repeat_gets_the_first_answer() -> N
     first = bench.give(envelope)
     again = bench.give(envelope)
     assert getattr(first, "revision", 1) == getattr(again, "revision", 2)
+
+
+def test_a_savepoint_keeps_all_that_preemption_has_counted() -> None:
+    """What was not copied was counted anew after a gang was taken back: a command could preempt more than the limit."""
+    counted = Preemptions()
+    counted.holds, counted.victims, counted.serving_lost, counted.preempted = {1}, {(1, 0)}, {2: 1}, 3
+    assert vars(counted.copy()) == vars(counted)

@@ -47,6 +47,7 @@ class Preemptions:
         other = Preemptions()
         other.holds, other.victims = set(self.holds), set(self.victims)
         other.serving_lost, other.events = dict(self.serving_lost), list(self.events)
+        other.preempted = self.preempted
         return other
 
     def take_events(self) -> list[SlotsStopping | HoldEnded]:
